@@ -1,0 +1,49 @@
+# Every target makes what it needs in .venv and does nothing twice.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: install demo test test-unit lint format bench lock clean
+
+install: $(INSTALLED)
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@sh deploy/check-prerequisites.sh $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(INSTALLED)
+	@$(BIN)/python samples/demo.py
+
+test: lint
+	$(PYTEST) -n 2
+
+test-unit: $(INSTALLED)
+	$(PYTEST) -n 2 tests/unit broker
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(INSTALLED)
+	$(BIN)/xmlbroker bench parse
+
+# Resolves the ranges of pyproject.toml anew; run it to take newer versions.
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.venv-lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade --output-file requirements.lock
+	rm -rf .venv-lock
+
+clean:
+	rm -rf .venv .venv-lock .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,94 @@
+"""The caps that keep one query or one message from hurting the others, with their defaults.
+
+Each field is a setting (`XMLBROKER_QUERY__MAX_STEPS=64`), and what exceeds it is refused with the
+error code named in its description.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class QueryLimits(BaseModel):
+    """What a subscription may cost before it is accepted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_length: int = Field(
+        default=8192, ge=1, description="bytes of query text, in UTF-8 (query-too-long)"
+    )
+    max_steps: int = Field(
+        default=32, ge=1, description="location steps in all paths (query-too-many-steps)"
+    )
+    max_predicates: int = Field(
+        default=32, ge=0, description="predicates and where conditions (query-too-many-predicates)"
+    )
+    max_nesting: int = Field(
+        default=8,
+        ge=1,
+        le=64,
+        description="predicates and parentheses in each other (query-too-deep)",
+    )
+    max_template_depth: int = Field(
+        default=32,
+        ge=1,
+        le=128,
+        description="constant elements in each other (query-template-too-deep)",
+    )
+    max_active_states: int = Field(
+        default=32, ge=1, description="automaton states active at once (query-too-many-states)"
+    )
+
+
+class MessageLimits(BaseModel):
+    """What a message may cost before it is looked at.
+
+    libxml2's own limits stand behind these: depth 256, 10 MB of text, names of 50,000 bytes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_bytes: int = Field(
+        default=4 * 1024 * 1024, ge=1, description="size of a message (too-large)"
+    )
+    max_elements: int = Field(default=200_000, ge=1, description="elements (too-many-elements)")
+    max_attributes: int = Field(
+        default=200_000,
+        ge=0,
+        description="attributes and namespace declarations (too-many-attributes)",
+    )
+    max_names: int = Field(
+        default=10_000, ge=1, description="distinct element and attribute names (too-many-names)"
+    )
+    max_depth: int = Field(
+        default=200, ge=1, le=250, description="elements in each other (too-deep)"
+    )
+    doctype: Literal["bare", "refuse"] = Field(
+        default="bare",
+        description="bare: only a DOCTYPE without internal subset; refuse: none (doctype-refused)",
+    )
+
+
+class ResultLimits(BaseModel):
+    """What one subscription's result for one message may cost."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_bindings: int = Field(
+        default=100_000, ge=1, description="bindings of the for variable (budget-exceeded)"
+    )
+    output_factor: int = Field(
+        default=8, ge=0, description="output bytes for each byte of the message (budget-exceeded)"
+    )
+    output_base: int = Field(
+        default=65_536, ge=0, description="output bytes beyond the factor (budget-exceeded)"
+    )
+    max_output: int = Field(
+        default=1_048_576,
+        ge=1,
+        description="output bytes in any case: a record's cap (budget-exceeded)",
+    )
+
+    def max_output_bytes(self, message_bytes: int) -> int:
+        """The cap on the output made from a message of this size."""
+        return min(self.max_output, self.output_factor * message_bytes + self.output_base)

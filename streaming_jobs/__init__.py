@@ -1,0 +1,1 @@
+"""The Spark Structured Streaming job around the broker. Imports `broker` and `subscriptions`."""

@@ -1,0 +1,1 @@
+"""Who wants what: subscription records and the compacted topic that stores them. Imports `broker`."""
