@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from broker.errors import QuerySyntaxError
+from broker.names import XML_NAMESPACE
 from broker.query.cursor import Cursor, did_you_mean
 from broker.query.syntax import Literal, Span
 from broker.query.tokens import ENTITY, ILLEGAL, NUMBER, NUMBER_TAIL, PREDEFINED_ENTITIES, STRING
-
-XML_NAMESPACE = "http://www.w3.org/XML/1998/namespace"
 
 
 class LiteralParser(Cursor):

@@ -6,6 +6,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NoReturn
 
+from broker.names import ExpandedName
 from broker.query.cursor import did_you_mean
 from broker.query.literal_parser import LiteralParser
 from broker.query.syntax import (
@@ -17,7 +18,6 @@ from broker.query.syntax import (
     Context,
     End,
     EndKind,
-    ExpandedName,
     LastTest,
     NameTest,
     Operator,

@@ -13,21 +13,11 @@ from dataclasses import field
 from enum import Enum
 from typing import NamedTuple
 
+from broker.names import ExpandedName
 from broker.query.node import node
 
 Span = tuple[int, int]
 """Offsets of a node's first character and of the one after its last, in the query's text."""
-
-
-class ExpandedName(NamedTuple):
-    """A name as XML Namespaces means it; `namespace` is "" for a name in none."""
-
-    namespace: str
-    local: str
-
-    def clark(self) -> str:
-        """The name as lxml writes it: `{namespace}local`."""
-        return f"{{{self.namespace}}}{self.local}" if self.namespace else self.local
 
 
 class Axis(Enum):

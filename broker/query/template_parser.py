@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 
 from broker.errors import QueryCostError
+from broker.names import XML_NAMESPACE, ExpandedName
 from broker.query.condition_parser import ConditionParser
-from broker.query.literal_parser import XML_NAMESPACE
 from broker.query.path_parser import InternedSteps, Place
 from broker.query.syntax import (
     ConstantAttribute,
@@ -13,7 +13,6 @@ from broker.query.syntax import (
     ConstantName,
     Count,
     Embedded,
-    ExpandedName,
     Path,
     Span,
     StringOf,

@@ -7,7 +7,7 @@ and the form of numbers are gone. What is seen in the output stays: prefixes of 
 
 from decimal import Decimal
 
-from broker.query.literal_parser import XML_NAMESPACE
+from broker.names import XML_NAMESPACE
 from broker.query.syntax import (
     CONTEXT,
     PARENT,

@@ -1,0 +1,82 @@
+"""Label paths: the names from the root down to an element, as one small integer.
+
+Two elements with the same label path are reached by the same steps of every query, so what is
+known about one holds for the other: automaton states, plans and checks hang on this number.
+"""
+
+from broker.names import ExpandedName
+
+ROOT_LABEL = 0
+"""The label path of the document itself: no names."""
+
+NO_ELEMENT = -1
+"""In the place of a label path, for comments and processing instructions: they are no nodes."""
+
+
+class LabelPaths:
+    """A dictionary of label paths that grows as messages show new ones.
+
+    `children[label]` maps the name of a child, as lxml spells it (`{namespace}local`), to the
+    child's label path, and makes one for a name not seen before. Messages keep the table that
+    coded them. Feeds repeat their shapes, so a table stays small; hostile messages can fill one,
+    so past `limit` the owner goes on with `renewed()`.
+    """
+
+    __slots__ = ("_names", "children", "deepest", "depths", "limit", "parents", "tags")
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self.limit = limit
+        self.parents = [-1]
+        self.tags = [""]
+        self.depths = [0]
+        self.deepest = 0
+        self._names: dict[int, ExpandedName] = {}
+        self.children: list[_Children] = [_Children(self, ROOT_LABEL)]
+
+    def __len__(self) -> int:
+        return len(self.tags)
+
+    def renewed(self) -> "LabelPaths":
+        """The table itself while there is room in it, else an empty one."""
+        return self if len(self.tags) <= self.limit else LabelPaths(self.limit)
+
+    def name(self, label: int) -> ExpandedName:
+        """The name of the elements with this label path."""
+        name = self._names.get(label)
+        if name is None:
+            name = self._names[label] = ExpandedName.from_clark(self.tags[label])
+        return name
+
+    def path(self, label: int) -> tuple[ExpandedName, ...]:
+        """The names from the root down, as explanations show them."""
+        names = []
+        while label != ROOT_LABEL:
+            names.append(self.name(label))
+            label = self.parents[label]
+        return tuple(reversed(names))
+
+    def _add(self, parent: int, tag: str) -> int:
+        label = len(self.tags)
+        depth = self.depths[parent] + 1
+        self.parents.append(parent)
+        self.tags.append(tag)
+        self.depths.append(depth)
+        self.deepest = max(self.deepest, depth)
+        self.children.append(_Children(self, label))
+        return label
+
+
+class _Children(dict[object, int]):
+    """The children of one label path by name; a name not seen before gets a label path."""
+
+    __slots__ = ("label", "table")
+
+    def __init__(self, table: LabelPaths, label: int) -> None:
+        self.table = table
+        self.label = label
+
+    def __missing__(self, tag: object) -> int:
+        if not isinstance(tag, str):
+            return NO_ELEMENT
+        child = self[tag] = self.table._add(self.label, tag)  # noqa: SLF001 - one class in two
+        return child

@@ -1,0 +1,268 @@
+"""A message as a node table.
+
+Nodes are small integers in document order: 0 is the document, 1 its root element, and so on in
+pre-order (BROKER 2.1). So document order is id order, and the descendants of a node are an
+interval of ids. Every element has a label path; names and depths are those of its label path.
+
+Making the table costs one pass that takes each element's name and parent. All else, attributes,
+text, string values, intervals, is taken from the parsed tree when it is asked for: most messages
+are asked for little of it.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, cast
+
+from lxml import etree
+
+from broker.documents.labels import NO_ELEMENT, ROOT_LABEL, LabelPaths
+from broker.documents.parsing import parse_tree
+from broker.errors import MessageError
+from broker.limits import MessageLimits
+from broker.names import ExpandedName
+
+DOCUMENT = 0
+"""The id of the document node, the parent of the root element."""
+
+_NAMESPACE_DECLARATION = re.compile(rb"\sxmlns[:=]")
+_DEFAULT_LIMITS = MessageLimits()
+_shared_labels = LabelPaths()
+
+
+class TextNode(NamedTuple):
+    """A text node: the element it belongs to, its number among that element's, its text."""
+
+    owner: int
+    number: int
+    value: str
+
+
+class Message:
+    """A parsed message. Ids run from 0, the document, to `last`."""
+
+    __slots__ = (
+        "_children",
+        "_ends",
+        "_parents",
+        "_serialised",
+        "_string_values",
+        "data",
+        "elements",
+        "label_paths",
+        "labels",
+        "last",
+    )
+
+    def __init__(self, data: bytes, root: etree._Element, labels: LabelPaths) -> None:
+        self.data = data
+        self.labels = labels
+        """The table that the label paths are coded in."""
+        children = labels.children
+        label_of: dict[etree._Element | None, int] = {None: ROOT_LABEL}
+        for element in root.iter():
+            label_of[element] = children[label_of[element.getparent()]][element.tag]
+        elements = list(label_of)
+        label_paths = list(label_of.values())
+        if NO_ELEMENT in label_paths:
+            elements = [each for each in elements if label_of[each] != NO_ELEMENT]
+            label_paths = [each for each in label_paths if each != NO_ELEMENT]
+        self.elements = cast("list[etree._Element]", elements)
+        """The lxml elements by id; there is none for the document."""
+        self.label_paths = label_paths
+        """The label path of each node."""
+        self.last = len(elements) - 1
+        self._parents: list[int] | None = None
+        self._ends: list[int] | None = None
+        self._children: list[list[int]] | None = None
+        self._string_values: dict[int, str] = {}
+        self._serialised: dict[int, bytes] = {}
+
+    @classmethod
+    def parse(
+        cls,
+        data: bytes,
+        limits: MessageLimits = _DEFAULT_LIMITS,
+        labels: LabelPaths | None = None,
+    ) -> "Message":
+        """Parse a message and make its node table, or raise `MessageError`.
+
+        Messages that are to be compared by label path must be given the same `labels`.
+        """
+        if labels is None:
+            global _shared_labels  # noqa: PLW0603 - one table for all callers that bring none
+            labels = _shared_labels = _shared_labels.renewed()
+        message = cls(data, parse_tree(data, limits), labels)
+        message._refuse_excess(limits)
+        return message
+
+    def __len__(self) -> int:
+        """The number of elements."""
+        return self.last
+
+    # Structure
+
+    @property
+    def parents(self) -> list[int]:
+        """The parent of each node; that of the document is -1."""
+        if self._parents is None:
+            depths = self.labels.depths
+            parents = [-1]
+            open_nodes = [DOCUMENT] * (self.labels.deepest + 1)
+            for node in range(1, self.last + 1):
+                depth = depths[self.label_paths[node]]
+                parents.append(open_nodes[depth - 1])
+                open_nodes[depth] = node
+            self._parents = parents
+        return self._parents
+
+    @property
+    def ends(self) -> list[int]:
+        """The last node of each node's subtree: descendants of n are n + 1 … ends[n]."""
+        if self._ends is None:
+            parents = self.parents
+            ends = list(range(self.last + 1))
+            for node in range(self.last, 0, -1):
+                parent = parents[node]
+                ends[parent] = max(ends[parent], ends[node])
+            self._ends = ends
+        return self._ends
+
+    def parent(self, node: int) -> int:
+        """The parent of a node, -1 for the document."""
+        return self.parents[node]
+
+    def depth(self, node: int) -> int:
+        """How many elements there are from the root down to this one, both counted."""
+        return self.labels.depths[self.label_paths[node]]
+
+    def children(self, node: int) -> list[int]:
+        """The child elements of a node, in document order."""
+        if self._children is None:
+            children: list[list[int]] = [[] for _ in range(self.last + 1)]
+            for child, parent in enumerate(self.parents[1:], start=1):
+                children[parent].append(child)
+            self._children = children
+        return self._children[node]
+
+    def name(self, node: int) -> ExpandedName:
+        """The expanded name of an element."""
+        return self.labels.name(self.label_paths[node])
+
+    def position(self, node: int) -> int:
+        """The position of an element among its siblings of the same name, from 1."""
+        if node == DOCUMENT:
+            return 1
+        label = self.label_paths[node]
+        siblings = self.children(self.parents[node])
+        return 1 + sum(1 for each in siblings if each < node and self.label_paths[each] == label)
+
+    # Values
+
+    def attributes(self, node: int) -> Mapping[ExpandedName, str]:
+        """The attributes of a node; namespace declarations are none."""
+        if node == DOCUMENT:
+            return {}
+        return {
+            ExpandedName.from_clark(str(tag)): str(value)
+            for tag, value in self.elements[node].items()
+        }
+
+    def attribute(self, node: int, name: ExpandedName) -> str | None:
+        """The value of one attribute, or None."""
+        return None if node == DOCUMENT else self.elements[node].get(name.clark())
+
+    def texts(self, node: int) -> list[TextNode]:
+        """The text nodes of a node itself, not those of elements in it."""
+        if node == DOCUMENT:
+            return []
+        element = self.elements[node]
+        values = [element.text, *(child.tail for child in element)]
+        present = [value for value in values if value]
+        return [TextNode(node, number, value) for number, value in enumerate(present)]
+
+    def string_value(self, node: int) -> str:
+        """All text below a node, in order."""
+        value = self._string_values.get(node)
+        if value is None:
+            element = self.elements[max(node, 1)]
+            if len(element):
+                value = etree.tostring(element, method="text", encoding="unicode", with_tail=False)
+            else:
+                value = element.text or ""
+            self._string_values[node] = value
+        return value
+
+    # Copies
+
+    def serialise(self, node: int) -> bytes:
+        """The XML of a node: the namespaces in its scope declared, without what follows it."""
+        serialised = self._serialised.get(node)
+        if serialised is None:
+            if node == DOCUMENT:
+                serialised = self._serialise_document()
+            else:
+                serialised = _serialise(self.elements[node])
+            self._serialised[node] = serialised
+        return serialised
+
+    def has_default_namespace(self, node: int) -> bool:
+        """Whether names without prefix are in a namespace at this node."""
+        return node != DOCUMENT and None in self.elements[node].nsmap
+
+    def _serialise_document(self) -> bytes:
+        root = self.elements[1]
+        before = reversed(list(root.itersiblings(preceding=True)))
+        nodes = [*before, root, *root.itersiblings()]
+        return b"".join(_serialise(node) for node in nodes)
+
+    # Limits
+
+    def _refuse_excess(self, limits: MessageLimits) -> None:
+        """Refuse a message that is more than the limits allow.
+
+        What is asked first is quick and never too small: an attribute takes five bytes, and one
+        of them is a `=`.
+        """
+        if self.last > limits.max_elements:
+            raise MessageError(
+                "too-many-elements",
+                f"the message has {self.last} elements, more than {limits.max_elements}",
+            )
+        most_attributes = len(self.data) // 5
+        if self.last + most_attributes > min(limits.max_names, limits.max_attributes):
+            most_attributes = self.data.count(b"=")
+        if most_attributes > limits.max_attributes:
+            self._refuse_attributes(limits)
+        if self.last + most_attributes > limits.max_names:
+            self._refuse_names(limits)
+        depths = self.labels.depths
+        if (
+            self.labels.deepest > limits.max_depth
+            and max(depths[label] for label in self.label_paths) > limits.max_depth
+        ):
+            raise MessageError("too-deep", f"the message is more than {limits.max_depth} deep")
+
+    def _refuse_attributes(self, limits: MessageLimits) -> None:
+        count = sum(1 for _ in _NAMESPACE_DECLARATION.finditer(self.data))
+        count += sum(len(element.attrib) for element in self.elements[1:])
+        if count > limits.max_attributes:
+            raise MessageError(
+                "too-many-attributes",
+                f"the message has {count} attributes and namespace declarations, more than "
+                f"{limits.max_attributes}",
+            )
+
+    def _refuse_names(self, limits: MessageLimits) -> None:
+        names: set[object] = set()
+        for element in self.elements[1:]:
+            names.add(element.tag)
+            names.update(element.keys())
+        if len(names) > limits.max_names:
+            raise MessageError(
+                "too-many-names",
+                f"the message has {len(names)} distinct names, more than {limits.max_names}",
+            )
+
+
+def _serialise(element: etree._Element) -> bytes:
+    return etree.tostring(element, encoding="utf-8", with_tail=False)
