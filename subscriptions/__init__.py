@@ -1,1 +1,1 @@
-"""Who wants what: subscription records and the compacted topic that stores them. Imports `broker`."""
+"""Who wants what: subscription records and the topic that stores them. Imports `broker`."""

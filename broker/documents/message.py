@@ -66,7 +66,7 @@ class Message:
         if NO_ELEMENT in label_paths:
             elements = [each for each in elements if label_of[each] != NO_ELEMENT]
             label_paths = [each for each in label_paths if each != NO_ELEMENT]
-        self.elements = cast("list[etree._Element]", elements)
+        self.elements = cast("list[etree._Element]", elements)  # noqa: SLF001 - a type
         """The lxml elements by id; there is none for the document."""
         self.label_paths = label_paths
         """The label path of each node."""
@@ -180,6 +180,22 @@ class Message:
         present = [value for value in values if value]
         return [TextNode(node, number, value) for number, value in enumerate(present)]
 
+    def element_before_text(self, text: TextNode) -> int:
+        """The last element that begins before a text node: its place in document order."""
+        element = self.elements[text.owner]
+        before = text.owner
+        number = 0 if element.text else -1
+        if number == text.number:
+            return before
+        children = iter(self.children(text.owner))
+        for child in element:
+            if isinstance(child.tag, str):
+                before = self.ends[next(children)]
+            number += bool(child.tail)
+            if number == text.number:
+                break
+        return before
+
     def string_value(self, node: int) -> str:
         """All text below a node, in order."""
         value = self._string_values.get(node)
@@ -199,7 +215,8 @@ class Message:
         serialised = self._serialised.get(node)
         if serialised is None:
             if node == DOCUMENT:
-                serialised = self._serialise_document()
+                before, after = self.around_root()
+                serialised = b"".join([*before, self.serialise(1), *after])
             else:
                 serialised = _serialise(self.elements[node])
             self._serialised[node] = serialised
@@ -209,11 +226,18 @@ class Message:
         """Whether names without prefix are in a namespace at this node."""
         return node != DOCUMENT and None in self.elements[node].nsmap
 
-    def _serialise_document(self) -> bytes:
+    def around_root(self) -> tuple[list[bytes], list[bytes]]:
+        """The comments and processing instructions before and after the root element."""
         root = self.elements[1]
-        before = reversed(list(root.itersiblings(preceding=True)))
-        nodes = [*before, root, *root.itersiblings()]
-        return b"".join(_serialise(node) for node in nodes)
+        before = [_serialise(node) for node in root.itersiblings(preceding=True)]
+        return before[::-1], [_serialise(node) for node in root.itersiblings()]
+
+    def attribute_prefix(self, node: int, name: ExpandedName) -> str:
+        """The prefix that an attribute in a namespace has in the message."""
+        for prefix, namespace in self.elements[node].nsmap.items():
+            if namespace == name.namespace and prefix:
+                return prefix
+        raise KeyError(name)
 
     # Limits
 

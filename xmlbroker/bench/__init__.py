@@ -1,0 +1,1 @@
+"""Benchmarks: figures as ratios to something timed in the same run."""

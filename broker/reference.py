@@ -1,0 +1,260 @@
+"""The reference engine: a tree walk over syntax tree and node table, one query at a time.
+
+It is as simple as the semantics allow and shares nothing, so that it can be read beside
+`language.md` and serve as an oracle for the engines that do share. It is also the tree search of
+PathSharing-F (BROKER 3.1).
+
+Every step makes a set of nodes from a set of nodes, so no binding is enumerated twice: the cost of
+a path is at most steps x nodes x depth, whatever its `//` and `*`.
+"""
+
+from collections.abc import Iterable
+from math import isnan
+
+from broker.documents.message import DOCUMENT, Message
+from broker.errors import ResultError
+from broker.limits import ResultLimits
+from broker.query.syntax import (
+    PARENT,
+    ROOT,
+    And,
+    Axis,
+    Comparison,
+    Condition,
+    Count,
+    End,
+    EndKind,
+    Exists,
+    Filter,
+    Flwr,
+    LastTest,
+    NameTest,
+    Not,
+    Operand,
+    Or,
+    OrderKey,
+    Path,
+    PositionTest,
+    Predicate,
+    Step,
+    StringFunction,
+    StringLength,
+    StringOf,
+    StringTest,
+    Variable,
+)
+from broker.results import AttributeNode, Group, GroupList, Node, Result
+from broker.values import compare, to_number
+
+_DEFAULT_LIMITS = ResultLimits()
+
+
+def matches(query: Filter, message: Message) -> bool:
+    """Whether a filter takes a message."""
+    return _Evaluation(message).holds(query.condition, DOCUMENT)
+
+
+def transform(query: Flwr, message: Message, limits: ResultLimits = _DEFAULT_LIMITS) -> Result:
+    """The groups that a query makes of a message; none if nothing is bound."""
+    evaluation = _Evaluation(message)
+    bindings = evaluation.select(query.binding, DOCUMENT)
+    if len(bindings) > limits.max_bindings:
+        raise ResultError(
+            "budget-exceeded",
+            f"{len(bindings)} bindings of the for variable, more than {limits.max_bindings}",
+        )
+    groups: list[Group] = []
+    keys: list[list[_Key]] = []
+    for binding in bindings:
+        evaluation.bind(query, binding)
+        if query.where is None or evaluation.holds(query.where, binding):
+            groups.append(tuple(evaluation.make_list(each.value) for each in query.embedded()))
+            keys.append([evaluation.order_key(key) for key in query.order_by])
+    order = list(range(len(groups)))
+    for index, key in reversed(list(enumerate(query.order_by))):
+        order.sort(key=[each[index] for each in keys].__getitem__, reverse=key.descending)
+    return Result(query, [groups[index] for index in order])
+
+
+_Key = tuple[int, str | float]
+"""An `order by` key: its class (missing, no number, value), and the value."""
+
+
+class _Evaluation:
+    """Evaluates paths and conditions on one message, for one binding at a time."""
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.variables: list[list[Node]] = []
+
+    def bind(self, query: Flwr, binding: Node) -> None:
+        """Bind the `for` variable to a node, and the `let` variables to what follows from it."""
+        self.variables = [[binding]]
+        for let in query.lets:
+            self.variables.append(self.select(let.path, binding))
+
+    # Paths
+
+    def select(self, path: Path, context: Node) -> list[Node]:
+        """The nodes that a path selects, in document order, none twice."""
+        nodes = self.elements_of(path, context)
+        return self.take_end(path.end, nodes) if path.end is not None else nodes
+
+    def elements_of(self, path: Path, context: Node) -> list[Node]:
+        """The nodes that a path's steps reach, before what it takes at its end."""
+        if isinstance(path.start, Variable):
+            nodes = self.variables[path.start.index]
+        else:
+            nodes = [DOCUMENT] if path.start is ROOT else [context]
+        for step in path.steps:
+            reached: set[Node] = set()
+            for origin in self.origins(step.axis, nodes, with_text=step.test is PARENT):
+                reached.update(self.take_step(step, origin))
+            nodes = self.in_order(reached)
+        return nodes
+
+    def origins(
+        self, axis: Axis, nodes: Iterable[Node], *, with_text: bool = False
+    ) -> Iterable[Node]:
+        """The nodes a step starts from: `a//b` starts from a and all elements below it.
+
+        In XPath also from all text below it; that makes a difference only for `//..`.
+        """
+        if axis is Axis.CHILD:
+            return nodes
+        ends = self.message.ends
+        origins: set[Node] = set()
+        for node in nodes:
+            if isinstance(node, int):
+                origins.update(range(node, ends[node] + 1))
+            else:
+                origins.add(node)
+        if with_text:
+            elements = [node for node in origins if isinstance(node, int)]
+            origins.update(text for node in elements for text in self.message.texts(node))
+        return origins
+
+    def take_step(self, step: Step, origin: Node) -> list[Node]:
+        """The nodes that one step reaches from one node, its predicates tried in turn."""
+        candidates: list[Node]
+        if step.test is PARENT:
+            parent = self.parent(origin)
+            candidates = [] if parent < DOCUMENT else [parent]
+        else:
+            assert isinstance(step.test, NameTest)
+            children = self.message.children(origin) if isinstance(origin, int) else []
+            test, name = step.test, self.message.name
+            candidates = [child for child in children if test.accepts(name(child))]
+        for predicate in step.predicates:
+            size = len(candidates)
+            candidates = [
+                node
+                for position, node in enumerate(candidates, start=1)
+                if self.passes(predicate, node, position, size)
+            ]
+        return candidates
+
+    def parent(self, node: Node) -> int:
+        return self.message.parent(node) if isinstance(node, int) else node.owner
+
+    def take_end(self, end: End, nodes: list[Node]) -> list[Node]:
+        """The attributes or text nodes of the nodes that a path has reached."""
+        taken: list[Node] = []
+        for node in self.origins(end.axis, nodes):
+            if not isinstance(node, int):
+                continue
+            if end.kind is EndKind.TEXT:
+                taken.extend(self.message.texts(node))
+            elif end.name is not None:
+                value = self.message.attribute(node, end.name)
+                if value is not None:
+                    taken.append(AttributeNode(node, end.name, value))
+        return self.in_order(taken)
+
+    def in_order(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes in document order, none twice."""
+        return sorted(set(nodes), key=self.order)
+
+    def order(self, node: Node) -> tuple[int, int, int, int]:
+        """Where a node stands in the document: behind which element, and how."""
+        if isinstance(node, int):
+            return (node, 0, 0, 0)
+        if isinstance(node, AttributeNode):
+            names = list(self.message.attributes(node.owner))
+            return (node.owner, 1, names.index(node.name), 0)
+        before = self.message.element_before_text(node)
+        return (before, 2, -self.message.depth(node.owner), node.number)
+
+    # Conditions
+
+    def passes(self, predicate: Predicate, node: Node, position: int, size: int) -> bool:
+        match predicate:
+            case PositionTest(comparison, number):
+                return compare(float(position), comparison, number)
+            case LastTest():
+                return position == size
+        return self.holds(predicate, node)
+
+    def holds(self, condition: Condition, context: Node) -> bool:
+        """Whether a condition is true of a node."""
+        match condition:
+            case And(operands):
+                return all(self.holds(operand, context) for operand in operands)
+            case Or(operands):
+                return any(self.holds(operand, context) for operand in operands)
+            case Not(operand):
+                return not self.holds(operand, context)
+            case Exists(path):
+                return bool(self.select(path, context))
+            case StringTest(function, path, literal):
+                text = self.first_string(path, context)
+                if function is StringFunction.CONTAINS:
+                    return literal in text
+                return text.startswith(literal)
+            case Comparison(operand, comparison, literal):
+                values = self.values(operand, context)
+                return any(compare(value, comparison, literal) for value in values)
+
+    def values(self, operand: Operand, context: Node) -> list[str | float]:
+        """The values of an operand: one for each node of a path."""
+        if isinstance(operand, Count):
+            return [float(len(self.select(operand.path, context)))]
+        if isinstance(operand, StringLength):
+            return [float(len(self.first_string(operand.path, context)))]
+        if operand.end is not None and operand.end.kind is EndKind.POSITION:
+            return [float(position) for position in self.positions(operand, context)]
+        return [self.string(node) for node in self.select(operand, context)]
+
+    def positions(self, path: Path, context: Node) -> list[int]:
+        """What `position()` at the end of a path makes: a number for each element."""
+        nodes = self.elements_of(path, context)
+        return [self.message.position(node) if isinstance(node, int) else 1 for node in nodes]
+
+    def first_string(self, path: Path, context: Node) -> str:
+        nodes = self.select(path, context)
+        return self.string(nodes[0]) if nodes else ""
+
+    def string(self, node: Node) -> str:
+        return self.message.string_value(node) if isinstance(node, int) else node.value
+
+    # Groups
+
+    def make_list(self, value: Path | Count | StringOf) -> GroupList:
+        """The list that an embedded expression makes for the current binding."""
+        if isinstance(value, Count):
+            return [len(self.select(value.path, DOCUMENT))]
+        if isinstance(value, StringOf):
+            return [self.first_string(value.path, DOCUMENT)]
+        if value.end is not None and value.end.kind is EndKind.POSITION:
+            return self.positions(value, DOCUMENT)
+        return self.select(value, DOCUMENT)
+
+    def order_key(self, key: OrderKey) -> _Key:
+        """A missing key sorts first, then a number that is none, then the rest."""
+        values = self.values(key.operand, DOCUMENT)
+        if not key.numeric:
+            return (2, values[0]) if values else (0, "")
+        # number() of nothing is NaN, as in XQuery.
+        value = values[0] if values else "NaN"
+        number = to_number(value) if isinstance(value, str) else value
+        return (1, 0.0) if number is None or isnan(number) else (2, number)

@@ -1,0 +1,57 @@
+"""The result of a transformation: groups of lists of nodes (BROKER 2.2).
+
+*groupSequence-listSequence*: a group for each binding that passed `where`, in it a list for each
+embedded expression of the return clause. The message factory turns it into XML or JSON.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from broker.documents.message import TextNode
+from broker.names import ExpandedName
+from broker.query.syntax import Count, EndKind, Flwr, Path, StringOf
+
+
+class AttributeNode(NamedTuple):
+    """An attribute: the element it belongs to, its name and its value."""
+
+    owner: int
+    name: ExpandedName
+    value: str
+
+
+Node = int | AttributeNode | TextNode
+"""A node of a message; elements and the document are their ids."""
+
+
+class ListKind(Enum):
+    """What the items of a list are; the query alone decides it."""
+
+    NODES = "nodes"
+    NUMBERS = "numbers"
+    STRINGS = "strings"
+
+
+GroupList = list[Node] | list[int] | list[str]
+Group = tuple[GroupList, ...]
+
+
+class Result(NamedTuple):
+    """All groups that one query makes of one message."""
+
+    query: Flwr
+    groups: list[Group]
+
+
+def list_kinds(query: Flwr) -> tuple[ListKind, ...]:
+    """The kind of each list of the query's groups."""
+    return tuple(_list_kind(embedded.value) for embedded in query.embedded())
+
+
+def _list_kind(value: Path | Count | StringOf) -> ListKind:
+    if isinstance(value, Count):
+        return ListKind.NUMBERS
+    if isinstance(value, StringOf):
+        return ListKind.STRINGS
+    is_position = value.end is not None and value.end.kind is EndKind.POSITION
+    return ListKind.NUMBERS if is_position else ListKind.NODES

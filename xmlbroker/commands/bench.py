@@ -1,0 +1,49 @@
+"""`xmlbroker bench`: the figures of the documentation, measured on this machine."""
+
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from xmlbroker.context import print_json
+
+
+@click.group()
+def bench() -> None:
+    """Measure. Every figure is a ratio to something timed in the same run."""
+
+
+@bench.command("parse")
+@click.option("--rounds", default=15, show_default=True, help="How often each is timed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON line.")
+def bench_parse(rounds: int, as_json: bool) -> None:
+    """Queries against lxml's XPath compiler, node tables against bare parsing."""
+    from xmlbroker.bench import parse
+
+    with Console(stderr=True).status("measuring"):
+        figures = parse.run(rounds)
+    if as_json:
+        print_json(figures)
+        return
+    show(figures, ("queries", "messages"))
+    memory: Any = figures["memory"]
+    click.echo(
+        f"memory per message: bare tree {memory['bare_tree_kb']:.1f} kB, "
+        f"node table {memory['node_table_kb']:.1f} kB, ratio {memory['ratio']:.2f}"
+    )
+
+
+def show(figures: dict[str, Any], sections: tuple[str, ...]) -> None:
+    """Print the timings of a benchmark as tables."""
+    console = Console()
+    for section in sections:
+        part = figures[section]
+        title = f"{part['count']} {section} ({figures['workload']})"
+        table = Table("", "µs each", "ratio", "10 % … 90 % of rounds", title=title)
+        for timing in part["timings"]:
+            spread = f"{timing['ratio_low']:.2f} … {timing['ratio_high']:.2f}"
+            table.add_row(
+                timing["name"], f"{timing['microseconds']:.1f}", f"{timing['ratio']:.2f}", spread
+            )
+        console.print(table)

@@ -1,0 +1,103 @@
+"""All settings: defaults, a TOML file, the environment, the command line, in rising order."""
+
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from broker.limits import MessageLimits, QueryLimits, ResultLimits
+
+ENVIRONMENT_PREFIX = "XMLBROKER_"
+DEFAULT_FILE = Path("xmlbroker.toml")
+
+_file: ContextVar[Path | None] = ContextVar("settings_file", default=None)
+
+
+class LogSettings(BaseModel, extra="forbid"):
+    """What is logged, and for whom."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="the least important level that is shown"
+    )
+    format: Literal["auto", "text", "json"] = Field(
+        default="auto", description="text for people, json for machines; auto: text on a terminal"
+    )
+
+
+class Settings(BaseSettings):
+    """The settings of every command. In the environment, `query.max_steps` is
+    `XMLBROKER_QUERY__MAX_STEPS`; in the file it is `max_steps` in the table `[query]`.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    query: QueryLimits = QueryLimits()
+    message: MessageLimits = MessageLimits()
+    result: ResultLimits = ResultLimits()
+    log: LogSettings = LogSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic's signature
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The command line, then the environment, then the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, _file.get())
+
+
+def load_settings(file: Path | None, command_line: Mapping[str, Any]) -> Settings:
+    """The settings that hold: `file`, or `xmlbroker.toml` here if there is one."""
+    if file is None and DEFAULT_FILE.is_file():
+        file = DEFAULT_FILE
+    token = _file.set(file)
+    try:
+        return Settings(**command_line)
+    finally:
+        _file.reset(token)
+
+
+class ShownSetting(NamedTuple):
+    """A setting as `xmlbroker settings` shows it."""
+
+    name: str
+    value: str
+    source: str
+    description: str
+
+
+def describe_settings(
+    settings: Settings, file: Path | None, command_line: Mapping[str, Any]
+) -> Iterator[ShownSetting]:
+    """Each setting with its value and where that came from; secrets are masked."""
+    if file is None and DEFAULT_FILE.is_file():
+        file = DEFAULT_FILE
+    sources: list[tuple[str, Mapping[str, Any]]] = [
+        ("command line", command_line),
+        ("environment", EnvSettingsSource(Settings)()),
+        (str(file), TomlConfigSettingsSource(Settings, file)()),
+    ]
+    for section_name in Settings.model_fields:
+        section = getattr(settings, section_name)
+        for name, field in type(section).model_fields.items():
+            source = next(
+                (label for label, values in sources if name in values.get(section_name, {})),
+                "default",
+            )
+            value = getattr(section, name)
+            shown = "********" if isinstance(value, SecretStr) else str(value)
+            yield ShownSetting(f"{section_name}.{name}", shown, source, field.description or "")
