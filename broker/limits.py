@@ -36,7 +36,7 @@ class QueryLimits(BaseModel):
         description="constant elements in each other (query-template-too-deep)",
     )
     max_active_states: int = Field(
-        default=32, ge=1, description="automaton states active at once (query-too-many-states)"
+        default=48, ge=1, description="automaton states active at once (query-too-many-states)"
     )
 
 

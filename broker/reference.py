@@ -54,6 +54,11 @@ def matches(query: Filter, message: Message) -> bool:
     return _Evaluation(message).holds(query.condition, DOCUMENT)
 
 
+def select(path: Path, message: Message) -> list[Node]:
+    """The nodes that a path from the root selects, in document order."""
+    return _Evaluation(message).select(path, DOCUMENT)
+
+
 def transform(query: Flwr, message: Message, limits: ResultLimits = _DEFAULT_LIMITS) -> Result:
     """The groups that a query makes of a message; none if nothing is bound."""
     evaluation = _Evaluation(message)

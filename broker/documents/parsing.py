@@ -103,12 +103,13 @@ class _Wear(threading.local):
         self.name_bytes = 0
         self.names: set[bytes] = set()
         self.until_sample = 0
+        self.random = random.Random()
 
     def sample(self, data: bytes) -> None:
         """Take the new names of a message for those of all messages since the last sample."""
         share = max(1.0, _SAMPLE_BYTES / len(data))
         # At random, so that no one can place names between two samples.
-        self.until_sample = random.randrange(2 * _SAMPLE_BYTES) if share > 1 else 0
+        self.until_sample = self.random.randrange(2 * _SAMPLE_BYTES) if share > 1 else 0
         for groups in _NAMES.findall(data):
             name = groups[0] or groups[1] or groups[2]
             if name not in self.names:

@@ -67,11 +67,14 @@ class ConditionParser(PathParser):
             return Not(self._parse_group(place), (start, self.pos))
         if function in ("contains", "starts-with") and place is not Place.FILTER:
             return self._parse_string_test(StringFunction(function), place)
-        if function is None and text.startswith("(", start) and not self._at_empty_sequence():
+        if text.startswith("(", start) and not self._at_other_parenthesis():
             return self._parse_group(place)
         return self._parse_comparison(place)
 
-    def _at_empty_sequence(self) -> bool:
+    def _at_other_parenthesis(self) -> bool:
+        """Whether the parenthesis begins a pragma or an empty sequence."""
+        if self.text.startswith("(#", self.pos):
+            return True
         inside = SPACE.match(self.text, self.pos + 1)
         return inside is not None and self.text.startswith(")", inside.end())
 

@@ -45,7 +45,6 @@ _OPERANDS = _table(
             "the quantified expression `{0}`",
             "comparisons are `some` already",
         ),
-        (rf"for{_SS}(?:tumbling|sliding){_SS}window", "the window clause `{0}`", None),
         (rf"for{_SS}\$", "`for` inside another expression", "a query has one `for`, at its start"),
         (rf"let{_SS}\$", "`let` in this place", "`let` follows the `for` clause"),
         (rf"typeswitch{_S}\(", "`typeswitch`", None),
@@ -129,7 +128,7 @@ _OPERATORS = _table(
         (rf"empty{_SS}(?:greatest|least)\b", "`{0}` in `order by`", "a missing key sorts first"),
         (r"collation\b", "`collation` in `order by`", "strings compare by code point"),
         (rf"count{_SS}\$", "the clause `count`", None),
-        (rf"for{_SS}(?:tumbling|sliding){_SS}window", "the window clause `{0}`", None),
+        (rf"(?:tumbling|sliding){_SS}window", "the window clause `{0}`", None),
         (
             rf"for{_SS}\$",
             "a second `for`",
@@ -138,8 +137,6 @@ _OPERATORS = _table(
         (rf"let{_SS}\$", "`let` after `where` or `order by`", "`let` follows the `for` clause"),
         (r",", "the sequence `,`", None),
         (r"\[", "a predicate in this place", "predicates follow a name, * or .."),
-        (r"//?", "a path step in this place", None),
-        (r"\(", "a call in this place", None),
         (r"\?", "the lookup `?`", None),
     ]
 )

@@ -206,7 +206,7 @@ class PathParser(LiteralParser, ABC):
         if text.startswith("@", start):
             self.pos += 1
             self.skip()
-            if self.word_at(self.pos) is None or self._prefix_wildcard_at(self.pos):
+            if text.startswith("*", self.pos) or self._prefix_wildcard_at(self.pos):
                 self.pos = start
                 self.unexpected_operand("an attribute")
             prefix, local = self._parse_qname("the name of an attribute")
@@ -269,7 +269,8 @@ class PathParser(LiteralParser, ABC):
         start = self.pos
         word = self.word_at(start)
         follows = self.text[start + len(word) : start + len(word) + 2] if word else ""
-        if word is None or follows == "::" or self.function_at(start) is not None:
+        is_name = word is not None and follows != "::" and follows[:1] not in ("{", "#")
+        if word is None or not is_name or self.function_at(start) is not None:
             self.unexpected_operand("a name", "`*`", "`..`", "`@`", "`text()`")
         after = self.pos + len(word)
         if follows == ":*":

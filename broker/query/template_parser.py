@@ -183,10 +183,11 @@ class TemplateParser(ConditionParser):
                 self.pos += 1
                 return
         line = self.text.count("\n", 0, opened) + 1
-        found = self.text[start : max(self.pos, start + 2)]
+        end = self.pos + self.text.startswith(">", self.pos)
+        found = self.text[start:end]
         self.fail_syntax(
             f"`<{name}>` of line {line} is not closed by `{found}`",
-            (start, max(self.pos, start + 2)),
+            (start, end),
             found=f"`{found}`",
             expected=(f"`</{name}>`",),
         )

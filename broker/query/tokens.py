@@ -25,21 +25,21 @@ NUMBER_TAIL = re.compile(f"[{_NAME_CHAR}]++")
 STRING = re.compile(r""""(?:[^"]|"")*+"|'(?:[^']|'')*+'""")
 """A literal string; a doubled quote stands for one."""
 
-OPERATOR = re.compile(r"!=|<=|>=|=|<(?!<)|>(?!>)")
-"""A comparison, but not `<<` and `>>`, which compare document order in XQuery."""
+OPERATOR = re.compile(r"!=|<=|>=|=(?!>)|<(?!<)|>(?!>)")
+"""A comparison, but not `<<`, `>>` and `=>`, which mean other things in XQuery."""
 
 _BARE_STEP = rf"//?+(?:{NCNAME_PATTERN}|\*)"
 
 PLAIN_STEP = re.compile(_BARE_STEP)
 """A separator and a name or `*`, in a run of plain steps."""
 
-PLAIN_STEPS = re.compile(rf"(?:{_BARE_STEP}(?![{_NAME_CHAR}:( \t\r\n\[]))*+")
+PLAIN_STEPS = re.compile(rf"(?:{_BARE_STEP}(?![{_NAME_CHAR}:(#{{ \t\r\n\[]))*+")
 """A run of steps, each with nothing after it that could change what it means.
 
 Nearly all steps of nearly all queries are in such a run, so the parser takes it as a whole.
 """
 
-FUNCTION_NAME = re.compile(rf"((?:{NCNAME_PATTERN}:)?{NCNAME_PATTERN})[ \t\r\n]*+\(")
+FUNCTION_NAME = re.compile(rf"((?:{NCNAME_PATTERN}:)?{NCNAME_PATTERN})[ \t\r\n]*+\((?!:)")
 """The name of a function and its parenthesis."""
 
 ENTITY = re.compile(r"&(?:#([0-9]{1,7})|#x([0-9A-Fa-f]{1,6})|(lt|gt|amp|quot|apos));")

@@ -6,6 +6,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from xmlbroker.bench import parse
 from xmlbroker.context import print_json
 
 
@@ -19,8 +20,6 @@ def bench() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON line.")
 def bench_parse(rounds: int, as_json: bool) -> None:
     """Queries against lxml's XPath compiler, node tables against bare parsing."""
-    from xmlbroker.bench import parse
-
     with Console(stderr=True).status("measuring"):
         figures = parse.run(rounds)
     if as_json:
