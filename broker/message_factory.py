@@ -30,6 +30,7 @@ from broker.query.syntax import (
 from broker.results import AttributeNode, GroupList, ListKind, Result, list_kinds
 
 _DEFAULT_LIMITS = ResultLimits()
+_NAME_WITHOUT_PREFIX = re.compile(rb"<[^\s:/>!?]+[\s/>]")
 _TAG_NAME = re.compile(rb"\A<[^\s/>]+")
 
 
@@ -228,7 +229,11 @@ class _XmlBuilder:
             return
         self.begin_content()
         xml = self.message.serialise(node)
-        if self.scope().get("") and not self.message.has_default_namespace(node):
+        if (
+            self.scope().get("")
+            and _NAME_WITHOUT_PREFIX.search(xml)
+            and not self.message.has_default_namespace(node)
+        ):
             xml = _TAG_NAME.sub(rb'\g<0> xmlns=""', xml, count=1)
         self.write(xml)
 

@@ -91,8 +91,13 @@ class Message:
         if labels is None:
             global _shared_labels  # noqa: PLW0603 - one table for all callers that bring none
             labels = _shared_labels = _shared_labels.renewed()
-        message = cls(data, parse_tree(data, limits), labels)
-        message._refuse_excess(limits)
+        root = parse_tree(data, limits)
+        # The smallest element takes four bytes, so this is never asked of small messages.
+        if len(data) > 4 * min(limits.max_elements, limits.max_attributes, limits.max_names):
+            _refuse_excess(data, root, limits)
+        message = cls(data, root, labels)
+        if labels.deepest > limits.max_depth:
+            message._refuse_depth(limits)
         return message
 
     def __len__(self) -> int:
@@ -239,46 +244,38 @@ class Message:
                 return prefix
         raise KeyError(name)
 
-    # Limits
-
-    def _refuse_excess(self, limits: MessageLimits) -> None:
-        """Refuse a message that is more than the limits allow.
-
-        What is asked first is quick and never too small: an attribute takes five bytes, and one
-        of them is a `=`.
-        """
-        if self.last > limits.max_elements:
-            raise MessageError(
-                "too-many-elements",
-                f"the message has {self.last} elements, more than {limits.max_elements}",
-            )
-        most_attributes = len(self.data) // 5
-        if self.last + most_attributes > min(limits.max_names, limits.max_attributes):
-            most_attributes = self.data.count(b"=")
-        if most_attributes > limits.max_attributes:
-            self._refuse_attributes(limits)
-        if self.last + most_attributes > limits.max_names:
-            self._refuse_names(limits)
+    def _refuse_depth(self, limits: MessageLimits) -> None:
         depths = self.labels.depths
-        if (
-            self.labels.deepest > limits.max_depth
-            and max(depths[label] for label in self.label_paths) > limits.max_depth
-        ):
+        if max(depths[label] for label in self.label_paths) > limits.max_depth:
             raise MessageError("too-deep", f"the message is more than {limits.max_depth} deep")
 
-    def _refuse_attributes(self, limits: MessageLimits) -> None:
-        count = sum(1 for _ in _NAMESPACE_DECLARATION.finditer(self.data))
-        count += sum(len(element.attrib) for element in self.elements[1:])
-        if count > limits.max_attributes:
+
+def _serialise(element: etree._Element) -> bytes:
+    return etree.tostring(element, encoding="utf-8", with_tail=False)
+
+
+def _refuse_excess(data: bytes, root: etree._Element, limits: MessageLimits) -> None:
+    """Refuse a message with too many elements, attributes or names, before its table is made."""
+    elements = list(root.iter(etree.Element))
+    if len(elements) > limits.max_elements:
+        raise MessageError(
+            "too-many-elements",
+            f"the message has {len(elements)} elements, more than {limits.max_elements}",
+        )
+    # Each attribute has its `=`, so counting those is enough for most messages.
+    attributes = data.count(b"=")
+    if attributes > limits.max_attributes:
+        attributes = sum(1 for _ in _NAMESPACE_DECLARATION.finditer(data))
+        attributes += sum(len(element.attrib) for element in elements)
+        if attributes > limits.max_attributes:
             raise MessageError(
                 "too-many-attributes",
-                f"the message has {count} attributes and namespace declarations, more than "
+                f"the message has {attributes} attributes and namespace declarations, more than "
                 f"{limits.max_attributes}",
             )
-
-    def _refuse_names(self, limits: MessageLimits) -> None:
+    if len(elements) + attributes > limits.max_names:
         names: set[object] = set()
-        for element in self.elements[1:]:
+        for element in elements:
             names.add(element.tag)
             names.update(element.keys())
         if len(names) > limits.max_names:
@@ -286,7 +283,3 @@ class Message:
                 "too-many-names",
                 f"the message has {len(names)} distinct names, more than {limits.max_names}",
             )
-
-
-def _serialise(element: etree._Element) -> bytes:
-    return etree.tostring(element, encoding="utf-8", with_tail=False)

@@ -36,10 +36,9 @@ _ENTITY_REFERENCE = re.compile(
 )
 
 _NAMES = re.compile(
-    rb"""<\??+([^\s<>/="'!?]++)"""
-    rb"""|\s(?:xmlns[^\s=]*+\s*+=\s*+["']([^"']*+)|([^\s<>/="'&;]++)\s*+=\s*+["'])"""
+    rb"""<[^\s<>/="'!]++|\sxmlns[^\s=]*+\s*+=\s*+["'][^"']*+|\s[^\s<>/="'&;]++\s*+=(?=\s*+["'])"""
 )
-"""What libxml2 would keep: names of elements, attributes and instructions, and namespaces."""
+"""What libxml2 would keep: names of elements, instructions and attributes, and namespaces."""
 
 _SAMPLE_BYTES = 524_288
 """One message for about so many bytes is scanned for names."""
@@ -110,11 +109,9 @@ class _Wear(threading.local):
         share = max(1.0, _SAMPLE_BYTES / len(data))
         # At random, so that no one can place names between two samples.
         self.until_sample = self.random.randrange(2 * _SAMPLE_BYTES) if share > 1 else 0
-        for groups in _NAMES.findall(data):
-            name = groups[0] or groups[1] or groups[2]
-            if name not in self.names:
-                self.names.add(name)
-                self.name_bytes += int(share * len(name))
+        new = set(_NAMES.findall(data)) - self.names
+        self.names |= new
+        self.name_bytes += int(share * sum(map(len, new)))
         if self.name_bytes > _MOST_NAME_BYTES:
             self.is_worn = True
             self.names = set()

@@ -12,7 +12,7 @@ from tests.oracles.translate import PREFIXES
 
 
 @cache
-def _saxon() -> Any:
+def _saxon() -> Any:  # noqa: ANN401 - saxonche has no types
     return PySaxonProcessor(license=False)
 
 
@@ -60,7 +60,7 @@ class LxmlDocument:
         found: Any = self.root.getroottree().xpath(xpath, namespaces=PREFIXES)
         return [self.describe(each) for each in found]
 
-    def describe(self, found: Any) -> object:
+    def describe(self, found: Any) -> object:  # noqa: ANN401 - lxml's smart strings
         if not isinstance(found, str):
             return self.ids[found]
         parent = found.getparent()  # type: ignore[attr-defined]
@@ -102,7 +102,8 @@ def saxon_path(message: Message, node: Node) -> str:
     return "".join(reversed(steps)) or "/"
 
 
-def canonical(fragment: bytes | str) -> bytes:
-    """A sequence of XML nodes in canonical form."""
+def canonical(fragment: bytes | str, *, exclusive: bool = False) -> bytes:
+    """A sequence of XML nodes in canonical form; exclusive: without namespaces not used."""
     text = fragment.encode("utf-8") if isinstance(fragment, str) else fragment
-    return etree.tostring(etree.fromstring(b"<sequence>" + text + b"</sequence>"), method="c14n")
+    root = etree.fromstring(b"<sequence>" + text + b"</sequence>")
+    return etree.tostring(root, method="c14n", exclusive=exclusive)

@@ -169,7 +169,7 @@ class QueryMaker:
         if not self.chance(probability):
             return ""
         separator = self.rng.choice(["/", "/", "//"])
-        names = [name for name in self.message.attributes(node)]
+        names = list(self.message.attributes(node))
         if names and self.chance(0.7):
             name = self.rng.choice(names)
             prefix = {"": "", "urn:p": "p:", "urn:q": "q:"}[name.namespace]
@@ -185,8 +185,8 @@ class QueryMaker:
         return f"[{self.condition(node, nesting)}]"
 
     def position_test(self, node: int) -> str:
-        siblings = self.message.children(self.message.parent(node)) if node else [node]
-        place = siblings.index(node) + 1
+        siblings = self.message.children(self.message.parent(node)) if node else []
+        place = siblings.index(node) + 1 if node else 1
         number = self.rng.choice([place, self.message.position(node), self.rng.randint(0, 3)])
         operator = self.rng.choice(["=", "!=", "<", "<=", ">", ">="])
         return self.rng.choice(

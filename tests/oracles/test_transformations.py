@@ -52,13 +52,19 @@ def test_xml_is_that_of_saxon(case: Case) -> None:
     query = parse_flwr(case.query)
     message = Message.parse(case.data)
     result = reference.transform(query, message)
+    refusal = None
+    output = None
     try:
         output = make_output(result, message)
     except ResultError as error:
-        assert fails_with(case, query) in ERRORS[error.code]
-        return
+        refusal = error.code
+    if refusal is not None:
+        assert fails_with(case, query) in ERRORS[refusal]
     if output is not None:
-        assert canonical(output) == canonical(SaxonDocument(case.data).run(XQuery().flwr(query)))
+        expected = SaxonDocument(case.data).run(XQuery().flwr(query))
+        # In a tag with a default namespace, Saxon and we take different, equal ways to undo it.
+        exclusive = "xmlns=" in case.query
+        assert canonical(output, exclusive=exclusive) == canonical(expected, exclusive=exclusive)
 
 
 def fails_with(case: Case, query: Flwr) -> str:

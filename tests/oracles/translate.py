@@ -37,8 +37,8 @@ from broker.query.syntax import (
     Variable,
 )
 
-PREFIXES = {"p": "urn:p", "q": "urn:q"}
-"""The namespaces of generated messages."""
+PREFIXES = {"p": "urn:p", "q": "urn:q", "n": "urn:new"}
+"""The namespaces of generated messages and queries."""
 
 _BY_NAMESPACE = {uri: prefix for prefix, uri in PREFIXES.items()}
 

@@ -46,12 +46,17 @@ def read_cases() -> list[Refusal]:
 CASES = read_cases()
 
 
+def register(text: str) -> None:
+    """What registering a query for XML output checks."""
+    query = check(text)
+    assert isinstance(query, Flwr), "accepted"
+    check_template(query)
+
+
 @pytest.mark.parametrize("case", CASES, ids=[repr(case.query[:60]) for case in CASES])
 def test_refusal_has_code_place_and_words(case: Refusal) -> None:
     with pytest.raises(QueryError) as caught:
-        query = check(case.query)
-        assert isinstance(query, Flwr)
-        check_template(query)
+        register(case.query)
     error = caught.value
     assert (error.code, f"{error.line}:{error.column}") == (case.code, case.place), str(error)
     assert case.says in str(error)

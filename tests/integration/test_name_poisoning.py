@@ -1,0 +1,40 @@
+"""A thread whose name dictionary is filled by hostile messages: the rest of the traffic goes on."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.documents import Message, parsing
+from broker.errors import MessageError
+
+
+def hostile_message(size: int) -> bytes:
+    digits = os.urandom(size // 2).hex()
+    names = (digits[at : at + 20] for at in range(0, len(digits), 20))
+    return b"<r>" + b"".join(b"<n%s/>" % name.encode() for name in names) + b"</r>"
+
+
+def test_name_poisoning_is_survived() -> None:
+    """200 messages of 1 MB with new names, then one with names never seen."""
+    seen = []
+
+    def attack() -> None:
+        for _ in range(200):
+            with pytest.raises(MessageError) as caught:
+                Message.parse(hostile_message(1_000_000))
+            assert caught.value.code == "too-many-names"
+        message = Message.parse(hostile_message(2_000))
+        seen.append((message.last, parsing.thread_is_worn()))
+
+    thread = threading.Thread(target=attack)
+    thread.start()
+    thread.join()
+    assert seen == [(101, True)]
+    assert resident_megabytes() < 900
+
+
+def resident_megabytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * 4 // 1024

@@ -1,0 +1,39 @@
+"""Run the command line as a person would, in this process."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from xmlbroker.cli import main
+
+
+class Ran(NamedTuple):
+    """What a command did."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Run]:
+    """Run `xmlbroker` with arguments, in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_command(*arguments: str | Path) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["xmlbroker", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        out, err = capfd.readouterr()
+        code = caught.value.code
+        return Ran(code if isinstance(code, int) else 1 if code else 0, out, err)
+
+    yield run_command

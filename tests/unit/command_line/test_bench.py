@@ -1,0 +1,33 @@
+import json
+
+from tests.unit.command_line.conftest import Run
+from xmlbroker.bench.measure import compare
+from xmlbroker.bench.workload import random_messages, random_queries
+
+
+def test_parse_prints_ratios(run: Run) -> None:
+    ran = run("bench", "parse", "--rounds", "2", "--json")
+    assert ran.status == 0
+    figures = json.loads(ran.out)
+    assert figures["workload"] == "generated"
+    assert [each["name"] for each in figures["messages"]["timings"]][:2] == [
+        "bare lxml parsing",
+        "node table",
+    ]
+    assert figures["queries"]["timings"][0]["ratio"] == 1
+    assert figures["queries"]["timings"][1]["ratio"] > 0
+    assert run("bench", "parse", "--rounds", "2").status == 0
+
+
+def test_contestants_run_in_turn() -> None:
+    turns: list[str] = []
+    timings = compare({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, 1, 3)
+    assert turns == ["a", "b"] * 4
+    assert [timing.name for timing in timings] == ["a", "b"]
+
+
+def test_generated_workload_is_varied_and_repeatable() -> None:
+    assert len(set(random_messages(50))) == 50
+    assert len(set(random_queries(500))) == 500
+    assert random_messages(3) == random_messages(3)
+    assert random_queries(3, seed=1) != random_queries(3, seed=2)
