@@ -1,7 +1,7 @@
 """Run the command line as a person would, in this process."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +22,7 @@ Run = Callable[..., Ran]
 
 
 @pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
-) -> Iterator[Run]:
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Run `xmlbroker` with arguments, in an empty directory."""
     monkeypatch.chdir(tmp_path)
 
@@ -36,4 +34,4 @@ def run(
         code = caught.value.code
         return Ran(code if isinstance(code, int) else 1 if code else 0, out, err)
 
-    yield run_command
+    return run_command
