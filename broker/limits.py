@@ -4,6 +4,7 @@ Each field is a setting (`XMLBROKER_QUERY__MAX_STEPS=64`), and what exceeds it i
 error code named in its description.
 """
 
+from functools import cached_property
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -67,6 +68,11 @@ class MessageLimits(BaseModel):
         default="bare",
         description="bare: only a DOCTYPE without internal subset; refuse: none (doctype-refused)",
     )
+
+    @cached_property
+    def uncounted_bytes(self) -> int:
+        """Messages of up to this size exceed none of the counts: an element takes four bytes."""
+        return 4 * min(self.max_elements, self.max_attributes, self.max_names)
 
 
 class ResultLimits(BaseModel):

@@ -17,7 +17,7 @@ class LabelPaths:
     """A dictionary of label paths that grows as messages show new ones.
 
     `children[label]` maps the name of a child, as lxml spells it (`{namespace}local`), to the
-    child's label path, and makes one for a name not seen before. Messages keep the table that
+    child's label path; `add` makes one for a name not seen before. Messages keep the table that
     coded them. Feeds repeat their shapes, so a table stays small; hostile messages can fill one,
     so past `limit` the owner goes on with `renewed()`.
     """
@@ -30,8 +30,8 @@ class LabelPaths:
         self.tags = [""]
         self.depths = [0]
         self.deepest = 0
+        self.children: list[dict[object, int]] = [{}]
         self._names: dict[int, ExpandedName] = {}
-        self.children: list[_Children] = [_Children(self, ROOT_LABEL)]
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -39,6 +39,20 @@ class LabelPaths:
     def renewed(self) -> "LabelPaths":
         """The table itself while there is room in it, else an empty one."""
         return self if len(self.tags) <= self.limit else LabelPaths(self.limit)
+
+    def add(self, parent: int, tag: object) -> int:
+        """The label path of a child that `children[parent]` hasn't got."""
+        if not isinstance(tag, str):
+            return NO_ELEMENT
+        label = len(self.tags)
+        depth = self.depths[parent] + 1
+        self.parents.append(parent)
+        self.tags.append(tag)
+        self.depths.append(depth)
+        self.deepest = max(self.deepest, depth)
+        self.children.append({})
+        self.children[parent][tag] = label
+        return label
 
     def name(self, label: int) -> ExpandedName:
         """The name of the elements with this label path."""
@@ -54,29 +68,3 @@ class LabelPaths:
             names.append(self.name(label))
             label = self.parents[label]
         return tuple(reversed(names))
-
-    def _add(self, parent: int, tag: str) -> int:
-        label = len(self.tags)
-        depth = self.depths[parent] + 1
-        self.parents.append(parent)
-        self.tags.append(tag)
-        self.depths.append(depth)
-        self.deepest = max(self.deepest, depth)
-        self.children.append(_Children(self, label))
-        return label
-
-
-class _Children(dict[object, int]):
-    """The children of one label path by name; a name not seen before gets a label path."""
-
-    __slots__ = ("label", "table")
-
-    def __init__(self, table: LabelPaths, label: int) -> None:
-        self.table = table
-        self.label = label
-
-    def __missing__(self, tag: object) -> int:
-        if not isinstance(tag, str):
-            return NO_ELEMENT
-        child = self[tag] = self.table._add(self.label, tag)  # noqa: SLF001 - one class in two
-        return child

@@ -60,7 +60,12 @@ class Message:
         children = labels.children
         label_of: dict[etree._Element | None, int] = {None: ROOT_LABEL}
         for element in root.iter():
-            label_of[element] = children[label_of[element.getparent()]][element.tag]
+            parent = label_of[element.getparent()]
+            tag = element.tag
+            try:
+                label_of[element] = children[parent][tag]
+            except KeyError:
+                label_of[element] = labels.add(parent, tag)
         elements = list(label_of)
         label_paths = list(label_of.values())
         if NO_ELEMENT in label_paths:
@@ -92,8 +97,7 @@ class Message:
             global _shared_labels  # noqa: PLW0603 - one table for all callers that bring none
             labels = _shared_labels = _shared_labels.renewed()
         root = parse_tree(data, limits)
-        # The smallest element takes four bytes, so this is never asked of small messages.
-        if len(data) > 4 * min(limits.max_elements, limits.max_attributes, limits.max_names):
+        if len(data) > limits.uncounted_bytes:
             _refuse_excess(data, root, limits)
         message = cls(data, root, labels)
         if labels.deepest > limits.max_depth:
