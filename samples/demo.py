@@ -1,4 +1,4 @@
-"""What `make demo` shows: the command line on the sample feeds, each command as you would type it."""
+"""What `make demo` shows: the command line on the sample feeds, as you would type it."""
 
 import shlex
 import subprocess
