@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from broker import reference
 from broker.documents import LabelPaths, Message
 from broker.errors import BrokerError, QueryError
+from broker.matching import ENGINES, Engine, YFilter
 from broker.query import Filter, check
 from xmlbroker.context import (
     DOCUMENT,
@@ -28,20 +28,34 @@ from xmlbroker.context import (
 )
 @click.option(
     "--engine",
-    type=click.Choice(["reference"]),
-    default="reference",
+    "engine_name",
+    type=click.Choice(list(ENGINES)),
+    default="yfilter",
     show_default=True,
-    help="reference: each query on its own, a walk over the document.",
+    help="yfilter: one automaton for all filters; reference: each filter on its own.",
+)
+@click.option(
+    "--determinise/--no-determinise",
+    default=True,
+    help="yfilter: keep what the automaton does, or step it for every document.",
 )
 @click.argument("documents", type=DOCUMENT, nargs=-1, required=True)
 @click.pass_obj
-def match(context: Context, file: Path, engine: str, documents: tuple[Path, ...]) -> None:
+def match(
+    context: Context,
+    file: Path,
+    engine_name: str,
+    determinise: bool,
+    documents: tuple[Path, ...],
+) -> None:
     """Match DOCUMENTs (files, or directories of .xml files) against the filters of a file.
 
     Prints a JSON line for each document with the numbers, from 1, of the filters that take it.
     """
-    del engine  # there is one so far
-    filters, refused = _read_filters(file, context)
+    engine: Engine = (
+        YFilter(determinise=determinise) if engine_name == "yfilter" else ENGINES[engine_name]()
+    )
+    lines_of, refused = _add_filters(engine, file, context)
     labels = LabelPaths()
     for document in with_progress(find_documents(documents), "Matching"):
         labels = labels.renewed()
@@ -51,26 +65,27 @@ def match(context: Context, file: Path, engine: str, documents: tuple[Path, ...]
             print_json(error_record(document, error))
             refused = True
             continue
-        numbers = [n for n, query in filters if reference.matches(query, message)]
-        print_json({"document": document.name, "matches": numbers})
+        lines = sorted(line for number in engine.match(message) for line in lines_of[number])
+        print_json({"document": document.name, "matches": lines})
     sys.exit(1 if refused else 0)
 
 
-def _read_filters(file: Path, context: Context) -> tuple[list[tuple[int, Filter]], bool]:
-    """The filters with their numbers, and whether any was refused; those are shown."""
-    filters: list[tuple[int, Filter]] = []
+def _add_filters(engine: Engine, file: Path, context: Context) -> tuple[dict[int, list[int]], bool]:
+    """The lines, from 1, of each of the engine's queries, and whether any line was refused."""
+    lines_of: dict[int, list[int]] = {}
     refused = False
-    for number, line in enumerate(read_query_lines(file), start=1):
+    lines = read_query_lines(file)
+    for line, text in enumerate(with_progress(lines, "Reading queries"), start=1):
         try:
-            query = check(line, context.settings.query)
+            query = check(text, context.settings.query)
         except QueryError as error:
-            click.echo(f"{file.name}: query {number} is refused\n{error}", err=True)
+            click.echo(f"{file.name}: query {line} is refused\n{error}", err=True)
             refused = True
             continue
         if isinstance(query, Filter):
-            filters.append((number, query))
+            lines_of.setdefault(engine.add(query), []).append(line)
         else:
             detail = "is a transformation, not a filter; run it with `xmlbroker transform`"
-            click.echo(f"{file.name}: query {number} {detail}", err=True)
+            click.echo(f"{file.name}: query {line} {detail}", err=True)
             refused = True
-    return filters, refused
+    return lines_of, refused

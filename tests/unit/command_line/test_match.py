@@ -1,6 +1,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.command_line.conftest import Run
 
 QUERIES = """
@@ -21,11 +23,14 @@ def write(directory: Path, name: str, content: str | bytes) -> Path:
     return file
 
 
-def test_a_line_for_each_document(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "options", [(), ("--engine", "yfilter", "--no-determinise"), ("--engine", "reference")]
+)
+def test_a_line_for_each_document(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
     queries = write(tmp_path, "queries.txt", QUERIES)
     one = write(tmp_path, "one.xml", BOOKS)
     two = write(tmp_path, "two.xml", b"<bib><magazine/></bib>")
-    ran = run("match", "--queries", queries, "--engine", "reference", one, two)
+    ran = run("match", "--queries", queries, *options, one, two)
     assert ran.status == 0
     assert ran.out.splitlines() == [
         '{"document": "one.xml", "matches": [1, 3, 4]}',
@@ -57,6 +62,12 @@ def test_refused_queries_are_shown_and_keep_their_numbers(run: Run, tmp_path: Pa
     assert "query 1 is refused" in ran.err
     assert "1 | //book[" in ran.err
     assert "query 3 is a transformation" in ran.err
+
+
+def test_equal_queries_each_have_their_number(run: Run, tmp_path: Path) -> None:
+    queries = write(tmp_path, "queries.txt", "//bib\n//book\n // bib\n(//bib)")
+    ran = run("match", "--queries", queries, write(tmp_path, "a.xml", b"<bib/>"))
+    assert json.loads(ran.out)["matches"] == [1, 3, 4]
 
 
 def test_a_directory_stands_for_its_documents(run: Run, tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""One automaton for many filters: NFA, guards, what is determinised of them, and watches.
+
+A filter that is one guarded path is decided here. For another, the automaton *watches* its needed
+paths; when a message has one of them, or if it needs none, the filter is verified by the reference
+engine on the node table.
+"""
+
+from collections.abc import Iterable
+
+from broker import reference
+from broker.documents import DOCUMENT, Message
+from broker.matching.decompose import GuardedStep, guarded_path, needed_paths
+from broker.matching.determinised import Determinised, Entry
+from broker.matching.guards import POSITION, Guards, position_holds, values_at
+from broker.matching.nfa import Nfa, State, with_descendants
+from broker.query import Filter
+from broker.query.syntax import Step
+
+
+class Automaton:
+    """The filters of one automaton, by number."""
+
+    def __init__(self, max_cache_bytes: int) -> None:
+        self.nfa = Nfa()
+        self.guards = Guards()
+        self.universe = 0
+        self.queries: dict[int, Filter] = {}
+        self.watchers: dict[int, list[int]] = {}
+        self.watch_of: dict[tuple[Step, ...], int] = {}
+        self.unconditional: set[int] = set()
+        self.determinised = Determinised(
+            self.nfa, self.guards, lambda: self.universe, max_cache_bytes
+        )
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def add(self, number: int, query: Filter) -> None:
+        """Take a filter. What was determinised is forgotten."""
+        self.queries[number] = query
+        self.universe = max(self.universe, number + 1)
+        steps = guarded_path(query.condition)
+        if steps is not None:
+            self._insert_guarded(steps, number)
+        else:
+            self._watch(query, number)
+        if self.determinised.young or self.determinised.old:
+            self.determinised.clear()
+
+    def _insert_guarded(self, steps: tuple[GuardedStep, ...], number: int) -> None:
+        state = self.nfa.initial
+        for step, guards in steps:
+            state = self.nfa.extend(state, step)
+            for guard in guards:
+                target = self.guards.target(state, guard)
+                if target is None:
+                    target = self.nfa.new_state()
+                    self.guards.add(state, step, guard, target)
+                state = target
+        self.nfa.accept(state, number)
+
+    def _watch(self, query: Filter, number: int) -> None:
+        paths = needed_paths(query.condition)
+        if paths is None:
+            self.unconditional.add(number)
+            return
+        for steps in set(paths):
+            watch = self.watch_of.get(steps)
+            if watch is None:
+                watch = self.watch_of[steps] = -1 - len(self.watch_of)
+                state = self.nfa.initial
+                for step in steps:
+                    state = self.nfa.extend(state, step)
+                self.nfa.accept(state, watch)
+                self.watchers[watch] = []
+            self.watchers[watch].append(number)
+
+    # Matching
+
+    def match(self, message: Message, dead: set[int]) -> tuple[int, set[int]]:
+        """The filters that take a message: as bits, and as numbers. Dead ones aren't verified."""
+        labels = message.labels
+        present = set(message.label_paths)
+        parents = labels.parents
+        leaves = present.difference([parents[label] for label in present])
+        entries = self.determinised.entries(labels, present if self.guards.looked_at else leaves)
+        bits = 0
+        numbers: set[int] = set()
+        watches: set[int] = set()
+        for leaf in leaves:
+            entry = entries[leaf]
+            reached = entry.reached
+            if reached.bits:
+                bits |= reached.bits
+            if reached.numbers:
+                numbers.update(reached.numbers)
+            if entry.watched:
+                watches.update(entry.watched)
+        if self.guards.looked_at:
+            self._match_guarded(message, entries, numbers)
+        if watches or self.unconditional:
+            self._verify(message, watches, dead, numbers)
+        return bits, numbers
+
+    def _verify(
+        self, message: Message, watches: Iterable[int], dead: set[int], numbers: set[int]
+    ) -> None:
+        candidates = set(self.unconditional)
+        for watch in watches:
+            candidates.update(self.watchers[watch])
+        candidates -= dead
+        queries = self.queries
+        numbers.update(n for n in candidates if reference.matches(queries[n], message))
+
+    def _match_guarded(
+        self, message: Message, entries: dict[int, Entry], numbers: set[int]
+    ) -> None:
+        """Follow the paths that have passed a guard, element by element.
+
+        Such states are active for one element and what is below it, not for a label path, so they
+        are kept by node. There are few: only where a value was found that some query asks for.
+        """
+        if not any(entry.guarded for entry in entries.values()):
+            return
+        label_paths = message.label_paths
+        tags = message.labels.tags
+        step = self.nfa.step
+        looked_at = self.guards.looked_at
+        beyond: dict[int, list[State]] = {}
+        for node in range(DOCUMENT + 1, message.last + 1):
+            label = label_paths[node]
+            entry = entries[label]
+            states: list[State] = []
+            if beyond:
+                above = beyond.get(message.parents[node])
+                if above is not None:
+                    states = step(above, tags[label])
+            if entry.guarded:
+                states += self._pass_guards(message, node, entry)
+            elif not states:
+                continue
+            if any(state.number in looked_at for state in states):
+                states = self._pass_more_guards(message, node, states)
+            if states:
+                beyond[node] = states
+                for state in states:
+                    if state.accepts:
+                        numbers.update(state.accepts)
+
+    def _pass_guards(self, message: Message, node: int, entry: Entry) -> list[State]:
+        """The states that guards on the label path's states lead to at this element."""
+        found: list[State] = []
+        for where in entry.looked_at:
+            if where == POSITION:
+                found += self._passed_positions(message, node, entry.guarded)
+                continue
+            for value in values_at(message, node, where):
+                key = (where, value)
+                targets = entry.passed.get(key)
+                if targets is None:
+                    targets = self._targets(where, value, entry.guarded)
+                    if len(entry.passed) < 256:
+                        entry.passed[key] = targets
+                found += targets
+        return with_descendants({state.number: state for state in found}.values())
+
+    def _targets(
+        self, where: str, value: str, sources: frozenset[int] | set[int]
+    ) -> tuple[State, ...]:
+        edges = self.guards.by_value[where].passed(value)
+        return tuple(target for source, target in edges if source.number in sources)
+
+    def _passed_positions(
+        self, message: Message, node: int, sources: frozenset[int] | set[int]
+    ) -> list[State]:
+        positions = self.guards.positions
+        return [
+            target
+            for source in sources
+            if source in positions
+            for test, guard, target in positions[source]
+            if position_holds(message, node, test, guard)
+        ]
+
+    def _pass_more_guards(self, message: Message, node: int, states: list[State]) -> list[State]:
+        """The states and those that further guards on them lead to at the same element."""
+        active = {state.number: state for state in states}
+        pending = set(active)
+        while pending:
+            found: list[State] = []
+            wheres = {w for number in pending for w in self.guards.looked_at.get(number, ())}
+            for where in wheres:
+                if where == POSITION:
+                    found += self._passed_positions(message, node, pending)
+                    continue
+                for value in values_at(message, node, where):
+                    found += self._targets(where, value, pending)
+            new = [state for state in with_descendants(found) if state.number not in active]
+            pending = {state.number for state in new}
+            active.update((state.number, state) for state in new)
+        return list(active.values())

@@ -1,0 +1,139 @@
+"""The NFA determinised on demand: what is active and accepted after a label path, kept.
+
+After a label path the same NFA states are active in every message, so the set is computed once and
+found again by one look-up. What a label path accepts is kept together with what the label paths
+above it accept, so that a message needs only the leaves among its label paths.
+
+The cache is bounded by memory. It has two halves: what is used is in the young half; when that is
+full it becomes the old half, and what was in the old one and not asked for since is gone. So the
+cache follows the traffic, and a hostile set of paths costs the stepping of the NFA, not memory.
+"""
+
+from collections.abc import Callable, Iterable
+
+from broker.documents.labels import ROOT_LABEL, LabelPaths
+from broker.matching.guards import Guards
+from broker.matching.match_set import NOTHING, Accept, accept_of, union
+from broker.matching.nfa import Nfa, State
+
+_ENTRY_BYTES = 300
+_STATE_BYTES = 8
+
+
+class Entry:
+    """What is known of a label path."""
+
+    __slots__ = ("active", "guarded", "looked_at", "passed", "reached", "watched")
+
+    def __init__(
+        self,
+        active: tuple[State, ...],
+        reached: Accept,
+        watched: tuple[int, ...],
+        guarded: frozenset[int],
+        looked_at: tuple[str, ...],
+    ) -> None:
+        self.active = active
+        self.reached = reached
+        """The queries accepted here or at a label path above."""
+        self.watched = watched
+        """The watches on paths accepted here or above."""
+        self.guarded = guarded
+        """The active states that have guards."""
+        self.looked_at = looked_at
+        """What those guards look at."""
+        self.passed: dict[tuple[str, str], tuple[State, ...]] = {}
+        """Where values lead that were seen at this label path."""
+
+    def size_in_bytes(self) -> int:
+        """About what it takes in memory."""
+        states = len(self.active) + len(self.watched) + 8 * len(self.guarded)
+        return _ENTRY_BYTES + _STATE_BYTES * states + self.reached.size_in_bytes()
+
+
+class Determinised:
+    """Entries for the label paths of one table, made on demand.
+
+    With `max_bytes` 0 nothing is kept between messages: the NFA is stepped for each.
+    """
+
+    def __init__(
+        self, nfa: Nfa, guards: Guards, universe: Callable[[], int], max_bytes: int
+    ) -> None:
+        self.nfa = nfa
+        self.guards = guards
+        self.universe = universe
+        self.max_bytes = max_bytes
+        self.labels: LabelPaths | None = None
+        self.young: dict[int, Entry] = {}
+        self.old: dict[int, Entry] = {}
+        self.young_bytes = 0
+        self.old_bytes = 0
+
+    def clear(self) -> None:
+        """Forget everything: the NFA has changed."""
+        self.young, self.old = {}, {}
+        self.young_bytes = self.old_bytes = 0
+
+    def entries(self, labels: LabelPaths, wanted: Iterable[int]) -> dict[int, Entry]:
+        """The entries of label paths of a table."""
+        if labels is not self.labels:
+            self.labels = labels
+            self.clear()
+        young = self.young
+        found = {label: young.get(label) for label in wanted}
+        if None in found.values():
+            transient: dict[int, Entry] = {}
+            for label, entry in found.items():
+                if entry is None:
+                    found[label] = self._find(label, transient)
+        return found  # type: ignore[return-value]  # no None is left
+
+    def _find(self, label: int, transient: dict[int, Entry]) -> Entry:
+        """An entry that is not young: take it over, or make it from that of the parent."""
+        entry = self.young.get(label) or transient.get(label)
+        if entry is not None:
+            return entry
+        entry = self.old.get(label) or self._make(label, transient)
+        size = entry.size_in_bytes()
+        if size > self.max_bytes // 8:
+            transient[label] = entry
+            return entry
+        if self.young_bytes + size > self.max_bytes // 2:
+            self.old, self.old_bytes = self.young, self.young_bytes
+            self.young, self.young_bytes = {}, 0
+        self.young[label] = entry
+        self.young_bytes += size
+        return entry
+
+    def _make(self, label: int, transient: dict[int, Entry]) -> Entry:
+        assert self.labels is not None
+        if label == ROOT_LABEL:
+            active = self.nfa.start()
+            reached: Accept = NOTHING
+            watched: tuple[int, ...] = ()
+        else:
+            above = self._find(self.labels.parents[label], transient)
+            active = self.nfa.step(above.active, self.labels.tags[label])
+            reached, watched = above.reached, above.watched
+        decided: list[int] = []
+        watches: list[int] = []
+        guarded: list[int] = []
+        for state in active:
+            if state.accepts:
+                for accepted in state.accepts:
+                    (decided if accepted >= 0 else watches).append(accepted)
+            if state.number in self.guards.looked_at:
+                guarded.append(state.number)
+        if decided:
+            universe = self.universe()
+            reached = union(reached, accept_of(decided, universe), universe)
+        if watches:
+            watched = (*watched, *watches)
+        looked_at = sorted({each for number in guarded for each in self.guards.looked_at[number]})
+        return Entry(tuple(active), reached, watched, frozenset(guarded), tuple(looked_at))
+
+    @property
+    def cached(self) -> tuple[int, int]:
+        """How many entries are kept, and about how many bytes they take."""
+        return len(self.young) + len(self.old), self.young_bytes + self.old_bytes
