@@ -83,20 +83,21 @@ class Automaton:
         present = set(message.label_paths)
         parents = labels.parents
         leaves = present.difference([parents[label] for label in present])
-        entries = self.determinised.entries(labels, present if self.guards.looked_at else leaves)
+        at_hand = self.determinised.use(labels)
+        transient: dict[int, Entry] = {}
         bits = 0
         numbers: set[int] = set()
         watches: set[int] = set()
         for leaf in leaves:
-            entry = entries[leaf]
-            reached = entry.reached
-            if reached.bits:
-                bits |= reached.bits
-            if reached.numbers:
-                numbers.update(reached.numbers)
+            entry = at_hand.get(leaf) or self.determinised.find(leaf, transient)
+            bits |= entry.bits
+            if entry.numbers:
+                numbers.update(entry.numbers)
             if entry.watched:
                 watches.update(entry.watched)
         if self.guards.looked_at:
+            find = self.determinised.find
+            entries = {each: at_hand.get(each) or find(each, transient) for each in present}
             self._match_guarded(message, entries, numbers)
         if watches or self.unconditional:
             self._verify(message, watches, dead, numbers)

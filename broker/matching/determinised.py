@@ -9,7 +9,7 @@ full it becomes the old half, and what was in the old one and not asked for sinc
 cache follows the traffic, and a hostile set of paths costs the stepping of the NFA, not memory.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from broker.documents.labels import ROOT_LABEL, LabelPaths
 from broker.matching.guards import Guards
@@ -23,7 +23,7 @@ _STATE_BYTES = 8
 class Entry:
     """What is known of a label path."""
 
-    __slots__ = ("active", "guarded", "looked_at", "passed", "reached", "watched")
+    __slots__ = ("active", "bits", "guarded", "looked_at", "numbers", "passed", "watched")
 
     def __init__(
         self,
@@ -34,8 +34,8 @@ class Entry:
         looked_at: tuple[str, ...],
     ) -> None:
         self.active = active
-        self.reached = reached
-        """The queries accepted here or at a label path above."""
+        self.bits, self.numbers = reached
+        """The queries accepted here or at a label path above, in the two forms of `Accept`."""
         self.watched = watched
         """The watches on paths accepted here or above."""
         self.guarded = guarded
@@ -48,7 +48,8 @@ class Entry:
     def size_in_bytes(self) -> int:
         """About what it takes in memory."""
         states = len(self.active) + len(self.watched) + 8 * len(self.guarded)
-        return _ENTRY_BYTES + _STATE_BYTES * states + self.reached.size_in_bytes()
+        reached = self.bits.bit_length() // 7 + 8 * len(self.numbers)
+        return _ENTRY_BYTES + _STATE_BYTES * states + reached
 
 
 class Determinised:
@@ -75,22 +76,18 @@ class Determinised:
         self.young, self.old = {}, {}
         self.young_bytes = self.old_bytes = 0
 
-    def entries(self, labels: LabelPaths, wanted: Iterable[int]) -> dict[int, Entry]:
-        """The entries of label paths of a table."""
+    def use(self, labels: LabelPaths) -> dict[int, Entry]:
+        """The entries at hand for a table's label paths; `find` gives those that are not."""
         if labels is not self.labels:
             self.labels = labels
             self.clear()
-        young = self.young
-        found = {label: young.get(label) for label in wanted}
-        if None in found.values():
-            transient: dict[int, Entry] = {}
-            for label, entry in found.items():
-                if entry is None:
-                    found[label] = self._find(label, transient)
-        return found  # type: ignore[return-value]  # no None is left
+        return self.young
 
-    def _find(self, label: int, transient: dict[int, Entry]) -> Entry:
-        """An entry that is not young: take it over, or make it from that of the parent."""
+    def find(self, label: int, transient: dict[int, Entry]) -> Entry:
+        """An entry that is not at hand: take it over, or make it from that of the parent.
+
+        What doesn't fit into the cache is left in `transient`, for as long as its owner likes.
+        """
         entry = self.young.get(label) or transient.get(label)
         if entry is not None:
             return entry
@@ -113,9 +110,9 @@ class Determinised:
             reached: Accept = NOTHING
             watched: tuple[int, ...] = ()
         else:
-            above = self._find(self.labels.parents[label], transient)
+            above = self.find(self.labels.parents[label], transient)
             active = self.nfa.step(above.active, self.labels.tags[label])
-            reached, watched = above.reached, above.watched
+            reached, watched = Accept(above.bits, above.numbers), above.watched
         decided: list[int] = []
         watches: list[int] = []
         guarded: list[int] = []

@@ -6,7 +6,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from xmlbroker.bench import parse
+from xmlbroker.bench import filter as filter_bench
+from xmlbroker.bench import parse as parse_bench
 from xmlbroker.context import print_json
 
 
@@ -21,7 +22,7 @@ def bench() -> None:
 def bench_parse(rounds: int, as_json: bool) -> None:
     """Queries against lxml's XPath compiler, node tables against bare parsing."""
     with Console(stderr=True).status("measuring"):
-        figures = parse.run(rounds)
+        figures = parse_bench.run(rounds)
     if as_json:
         print_json(figures)
         return
@@ -31,6 +32,30 @@ def bench_parse(rounds: int, as_json: bool) -> None:
         f"memory per message: bare tree {memory['bare_tree_kb']:.1f} kB, "
         f"node table {memory['node_table_kb']:.1f} kB, ratio {memory['ratio']:.2f}"
     )
+
+
+@bench.command("filter")
+@click.option("--rounds", default=15, show_default=True, help="How often each is timed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON line.")
+def bench_filter(rounds: int, as_json: bool) -> None:
+    """Predicate-free filters against bare parsing and against lxml's XPath one by one."""
+    with Console(stderr=True).status("measuring"):
+        figures: Any = filter_bench.run(rounds)
+    if as_json:
+        print_json(figures)
+        return
+    table = Table("queries", "matches", "µs", "ratio to parsing", "with numbers", "one by one")
+    for part in figures["parts"]:
+        _, matched, listed = part["timings"]
+        table.add_row(
+            f"{part['queries']:,}",
+            f"{part['matches_per_message']:.0f}",
+            f"{matched['microseconds']:.0f}",
+            f"{matched['ratio']:.2f} ({matched['ratio_low']:.2f} … {matched['ratio_high']:.2f})",
+            f"{listed['ratio']:.2f}",
+            f"{part['one_by_one']:.0f}x",
+        )
+    Console().print(table)
 
 
 def show(figures: dict[str, Any], sections: tuple[str, ...]) -> None:
