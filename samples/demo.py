@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
-from rich.syntax import Syntax
 
 HERE = Path(__file__).parent
 COMMANDS = Path(sys.executable).parent
@@ -64,9 +63,8 @@ def main() -> int:
     for title, shown, command, expected in STEPS:
         console.rule(title)
         if shown is not None:
-            console.print(
-                Syntax((HERE / shown).read_text(encoding="utf-8"), "xquery", word_wrap=True)
-            )
+            text = (HERE / shown).read_text(encoding="utf-8")
+            console.print(text, style="cyan", highlight=False, markup=False, soft_wrap=True)
         console.print(f"$ {command}", style="bold green", highlight=False, soft_wrap=True)
         arguments = shlex.split(command)
         ran = subprocess.run([COMMANDS / arguments[0], *arguments[1:]], cwd=HERE, check=False)

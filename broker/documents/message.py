@@ -42,15 +42,15 @@ class Message:
 
     __slots__ = (
         "_children",
+        "_elements",
         "_ends",
+        "_label_of",
+        "_label_paths",
         "_parents",
         "_serialised",
         "_string_values",
         "data",
-        "elements",
-        "label_paths",
         "labels",
-        "last",
     )
 
     def __init__(self, data: bytes, root: etree._Element, labels: LabelPaths) -> None:
@@ -66,16 +66,9 @@ class Message:
                 label_of[element] = children[parent][tag]
             except KeyError:
                 label_of[element] = labels.add(parent, tag)
-        elements = list(label_of)
-        label_paths = list(label_of.values())
-        if NO_ELEMENT in label_paths:
-            elements = [each for each in elements if label_of[each] != NO_ELEMENT]
-            label_paths = [each for each in label_paths if each != NO_ELEMENT]
-        self.elements = cast("list[etree._Element]", elements)  # noqa: SLF001 - a type
-        """The lxml elements by id; there is none for the document."""
-        self.label_paths = label_paths
-        """The label path of each node."""
-        self.last = len(elements) - 1
+        self._label_of = label_of
+        self._elements: list[etree._Element] | None = None
+        self._label_paths: list[int] | None = None
         self._parents: list[int] | None = None
         self._ends: list[int] | None = None
         self._children: list[list[int]] | None = None
@@ -111,14 +104,45 @@ class Message:
     # Structure
 
     @property
+    def last(self) -> int:
+        """The highest id."""
+        return len(self.label_paths) - 1
+
+    @property
+    def elements(self) -> list[etree._Element]:
+        """The lxml elements by id; there is none for the document."""
+        if self._elements is None:
+            label_of = self._label_of
+            nodes = [each for each in label_of if label_of[each] != NO_ELEMENT]
+            self._elements = cast("list[etree._Element]", nodes)  # noqa: SLF001 - a type
+        return self._elements
+
+    @property
+    def label_paths(self) -> list[int]:
+        """The label path of each node."""
+        if self._label_paths is None:
+            labels = list(self._label_of.values())
+            if NO_ELEMENT in labels:
+                labels = [label for label in labels if label != NO_ELEMENT]
+            self._label_paths = labels
+        return self._label_paths
+
+    @property
+    def distinct_label_paths(self) -> set[int]:
+        """The label paths that the message has, that of the document among them."""
+        labels = set(self._label_of.values())
+        labels.discard(NO_ELEMENT)
+        return labels
+
+    @property
     def parents(self) -> list[int]:
         """The parent of each node; that of the document is -1."""
         if self._parents is None:
             depths = self.labels.depths
             parents = [-1]
             open_nodes = [DOCUMENT] * (self.labels.deepest + 1)
-            for node in range(1, self.last + 1):
-                depth = depths[self.label_paths[node]]
+            for node, label in enumerate(self.label_paths[1:], start=1):
+                depth = depths[label]
                 parents.append(open_nodes[depth - 1])
                 open_nodes[depth] = node
             self._parents = parents
@@ -163,7 +187,8 @@ class Message:
             return 1
         label = self.label_paths[node]
         siblings = self.children(self.parents[node])
-        return 1 + sum(1 for each in siblings if each < node and self.label_paths[each] == label)
+        label_paths = self.label_paths
+        return 1 + sum(1 for each in siblings if each < node and label_paths[each] == label)
 
     # Values
 
@@ -250,7 +275,7 @@ class Message:
 
     def _refuse_depth(self, limits: MessageLimits) -> None:
         depths = self.labels.depths
-        if max(depths[label] for label in self.label_paths) > limits.max_depth:
+        if max(depths[label] for label in self.distinct_label_paths) > limits.max_depth:
             raise MessageError("too-deep", f"the message is more than {limits.max_depth} deep")
 
 

@@ -80,7 +80,7 @@ class Automaton:
     def match(self, message: Message, dead: set[int]) -> tuple[int, set[int]]:
         """The filters that take a message: as bits, and as numbers. Dead ones aren't verified."""
         labels = message.labels
-        present = set(message.label_paths)
+        present = message.distinct_label_paths
         parents = labels.parents
         leaves = present.difference([parents[label] for label in present])
         at_hand = self.determinised.use(labels)

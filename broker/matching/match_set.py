@@ -79,16 +79,19 @@ class MatchSet:
         self.bits = bits
         self.numbers = numbers
 
-    def __iter__(self) -> Iterator[int]:
+    def to_list(self) -> list[int]:
+        """The numbers, rising."""
         if not self.bits:
-            return iter(sorted(self.numbers))
-        if not self.numbers:
-            return iter(from_bits(self.bits))
-        return iter(sorted(self.numbers.union(from_bits(self.bits))))
+            return sorted(self.numbers)
+        return from_bits(self.bits | to_bits(self.numbers))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.to_list())
 
     def __len__(self) -> int:
-        overlap = sum(1 for number in self.numbers if self.bits >> number & 1)
-        return self.bits.bit_count() + len(self.numbers) - overlap
+        if not self.bits:
+            return len(self.numbers)
+        return (self.bits | to_bits(self.numbers)).bit_count()
 
     def __contains__(self, number: object) -> bool:
         if not isinstance(number, int):
@@ -96,9 +99,9 @@ class MatchSet:
         return number in self.numbers or bool(self.bits >> number & 1)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MatchSet) and list(self) == list(other)
+        return isinstance(other, MatchSet) and self.to_list() == other.to_list()
 
     __hash__ = None  # type: ignore[assignment]  # sets that change have none
 
     def __repr__(self) -> str:
-        return f"MatchSet({list(self)})"
+        return f"MatchSet({self.to_list()})"
