@@ -52,11 +52,14 @@ class MessageLimits(BaseModel):
     max_bytes: int = Field(
         default=4 * 1024 * 1024, ge=1, description="size of a message (too-large)"
     )
-    max_elements: int = Field(default=200_000, ge=1, description="elements (too-many-elements)")
+    max_elements: int = Field(
+        default=200_000, ge=1, description="elements, comments and instructions (too-many-elements)"
+    )
     max_attributes: int = Field(
-        default=200_000,
-        ge=0,
-        description="attributes and namespace declarations (too-many-attributes)",
+        default=200_000, ge=0, description="attributes (too-many-attributes)"
+    )
+    max_namespaces: int = Field(
+        default=10_000, ge=0, description="namespace declarations (too-many-namespaces)"
     )
     max_names: int = Field(
         default=10_000, ge=1, description="distinct element and attribute names (too-many-names)"
@@ -72,7 +75,8 @@ class MessageLimits(BaseModel):
     @cached_property
     def uncounted_bytes(self) -> int:
         """Messages of up to this size exceed none of the counts: an element takes four bytes."""
-        return 4 * min(self.max_elements, self.max_attributes, self.max_names)
+        most = (self.max_elements, self.max_attributes, self.max_namespaces, self.max_names)
+        return 4 * min(most)
 
 
 class ResultLimits(BaseModel):
@@ -82,6 +86,9 @@ class ResultLimits(BaseModel):
 
     max_bindings: int = Field(
         default=100_000, ge=1, description="bindings of the for variable (budget-exceeded)"
+    )
+    max_items: int = Field(
+        default=1_000_000, ge=1, description="nodes in all lists of a result (budget-exceeded)"
     )
     output_factor: int = Field(
         default=8, ge=0, description="output bytes for each byte of the message (budget-exceeded)"

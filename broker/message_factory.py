@@ -52,26 +52,36 @@ def make_output(
         return None
     most = limits.max_output_bytes(len(message.data))
     if format is OutputFormat.GROUPS:
-        return _check_size(groups_as_json(result, message), most)
+        lists = list(result.query.list_names())
+        record = {"lists": lists, "groups": groups_as_data(result, message, limits)}
+        output = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        if len(output) > most:
+            raise _too_large(most)
+        return output
     return _XmlBuilder(message, most).build(result)
 
 
-def groups_as_json(result: Result, message: Message) -> bytes:
-    """The groupSequence-listSequence form: the names of the lists once, then groups of lists."""
-    record = {"lists": list(result.query.list_names()), "groups": groups_as_data(result, message)}
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+def groups_as_data(
+    result: Result, message: Message, limits: ResultLimits = _DEFAULT_LIMITS
+) -> list[list[list[str | int]]]:
+    """The groups as JSON has them: an element is its XML, attributes and text are strings.
 
-
-def groups_as_data(result: Result, message: Message) -> list[list[list[str | int]]]:
-    """The groups as JSON has them: an element is its XML, attributes and text are strings."""
+    What is too large is noticed before it is all made.
+    """
+    most = limits.max_output_bytes(len(message.data))
     kinds = list_kinds(result.query)
-    return [
-        [
-            [_as_data(item, kind, message) for item in items]
-            for items, kind in zip(group, kinds, strict=True)
-        ]
-        for group in result.groups
-    ]
+    size = 0
+    groups: list[list[list[str | int]]] = []
+    for group in result.groups:
+        lists: list[list[str | int]] = []
+        for items, kind in zip(group, kinds, strict=True):
+            made = [_as_data(item, kind, message) for item in items]
+            size += sum(len(each) for each in made if isinstance(each, str))
+            if size > most:
+                raise _too_large(most)
+            lists.append(made)
+        groups.append(lists)
+    return groups
 
 
 def _as_data(item: object, kind: ListKind, message: Message) -> str | int:
@@ -80,18 +90,34 @@ def _as_data(item: object, kind: ListKind, message: Message) -> str | int:
     return item if isinstance(item, str) else str(item.value)  # type: ignore[attr-defined]
 
 
+def _too_large(most: int) -> ResultError:
+    return ResultError("budget-exceeded", f"the result has more than {most} bytes")
+
+
 def check_template(query: Flwr) -> None:
     """Refuse a query whose XML can never be built, at registration: attributes without a place."""
     _refuse_misplaced(query, query.template, is_open=query.wrapper is not None)
 
 
-def _refuse_misplaced(query: Flwr, items: tuple[TemplateItem, ...], *, is_open: bool) -> None:
-    """Refuse attributes outside elements and after content that is certain to be there."""
+def _refuse_misplaced(
+    query: Flwr,
+    items: tuple[TemplateItem, ...],
+    *,
+    is_open: bool,
+    names: frozenset[ExpandedName] = frozenset(),
+) -> None:
+    """Refuse attributes outside elements, after content that is certain to be there, and twice."""
     has_content = False
     for item in items:
         if isinstance(item, ConstantElement):
-            _refuse_misplaced(query, item.content, is_open=True)
+            own = frozenset(ExpandedName(*each.name[1:]) for each in item.attributes)
+            _refuse_misplaced(query, item.content, is_open=True, names=own)
         elif isinstance(item, Embedded) and _makes_attributes(query, item):
+            name = _certain_attribute(query, item)
+            if name in names:
+                raise _misplaced(query, item, "duplicate-attribute", "twice")
+            if name is not None:
+                names |= {name}
             if not is_open:
                 raise _misplaced(query, item, "attribute-without-element", "outside an element")
             if has_content:
@@ -112,6 +138,12 @@ def _misplaced(query: Flwr, item: Embedded, code: str, where: str) -> QuerySynta
 def _makes_attributes(query: Flwr, item: Embedded) -> bool:
     end = _end_of(query, item.value) if isinstance(item.value, Path) else None
     return end is EndKind.ATTRIBUTE
+
+
+def _certain_attribute(query: Flwr, item: Embedded) -> ExpandedName | None:
+    """The name of the attribute that an expression is certain to make: the binding itself."""
+    end = query.binding.end
+    return end.name if end is not None and item.value == Path(Variable(0), (), None) else None
 
 
 def _is_certain_content(query: Flwr, item: TemplateItem) -> bool:
@@ -135,12 +167,6 @@ def _end_of(query: Flwr, path: Path) -> EndKind | None:
         index = path.start.index
         path = query.binding if index == 0 else query.lets[index - 1].path
     return path.end.kind if path.end is not None else None
-
-
-def _check_size(output: bytes, most: int) -> bytes:
-    if len(output) > most:
-        raise ResultError("budget-exceeded", f"the result has more than {most} bytes")
-    return output
 
 
 class _XmlBuilder:
@@ -169,7 +195,7 @@ class _XmlBuilder:
     def write(self, piece: bytes) -> None:
         self.size += len(piece)
         if self.size > self.most:
-            raise ResultError("budget-exceeded", f"the result has more than {self.most} bytes")
+            raise _too_large(self.most)
         self.pieces.append(piece)
 
     # Items

@@ -4,8 +4,9 @@ It is as simple as the semantics allow and shares nothing, so that it can be rea
 `language.md` and serve as an oracle for the engines that do share. It is also the tree search of
 PathSharing-F (BROKER 3.1).
 
-Every step makes a set of nodes from a set of nodes, so no binding is enumerated twice: the cost of
-a path is at most steps x nodes x depth, whatever its `//` and `*`.
+Every step makes a set of nodes from a set of nodes, so nothing is enumerated twice: a path without
+predicates costs at most steps x nodes, whatever its `//` and `*`. A predicate is tried on each
+candidate, so nested ones multiply; paths from the root are walked once for a message.
 """
 
 from collections.abc import Iterable
@@ -68,12 +69,18 @@ def transform(query: Flwr, message: Message, limits: ResultLimits = _DEFAULT_LIM
             "budget-exceeded",
             f"{len(bindings)} bindings of the for variable, more than {limits.max_bindings}",
         )
+    items = 0
     groups: list[Group] = []
     keys: list[list[_Key]] = []
     for binding in bindings:
         evaluation.bind(query, binding)
         if query.where is None or evaluation.holds(query.where, binding):
-            groups.append(tuple(evaluation.make_list(each.value) for each in query.embedded()))
+            group = tuple(evaluation.make_list(each.value) for each in query.embedded())
+            items += sum(map(len, group))
+            if items > limits.max_items:
+                detail = f"more than {limits.max_items} nodes in the lists of the result"
+                raise ResultError("budget-exceeded", detail)
+            groups.append(group)
             keys.append([evaluation.order_key(key) for key in query.order_by])
     order = list(range(len(groups)))
     for index, key in reversed(list(enumerate(query.order_by))):
@@ -91,6 +98,7 @@ class _Evaluation:
     def __init__(self, message: Message) -> None:
         self.message = message
         self.variables: list[list[Node]] = []
+        self.from_root: dict[Path, list[Node]] = {}
 
     def bind(self, query: Flwr, binding: Node) -> None:
         """Bind the `for` variable to a node, and the `let` variables to what follows from it."""
@@ -102,6 +110,14 @@ class _Evaluation:
 
     def select(self, path: Path, context: Node) -> list[Node]:
         """The nodes that a path selects, in document order, none twice."""
+        if path.start is ROOT:
+            known = self.from_root.get(path)
+            if known is None:
+                known = self.from_root[path] = self.walk(path, DOCUMENT)
+            return known
+        return self.walk(path, context)
+
+    def walk(self, path: Path, context: Node) -> list[Node]:
         nodes = self.elements_of(path, context)
         return self.take_end(path.end, nodes) if path.end is not None else nodes
 
@@ -187,8 +203,7 @@ class _Evaluation:
         if isinstance(node, AttributeNode):
             names = list(self.message.attributes(node.owner))
             return (node.owner, 1, names.index(node.name), 0)
-        before = self.message.element_before_text(node)
-        return (before, 2, -self.message.depth(node.owner), node.number)
+        return (node.before, 2, -self.message.depth(node.owner), node.number)
 
     # Conditions
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from broker.errors import BrokerError
 from xmlbroker.commands.bench import bench
@@ -44,8 +45,8 @@ def cli(
         loaded = load_settings(config, given)
     except ValidationError as error:
         raise click.UsageError(_describe(error)) from None
-    except ValueError as error:
-        raise click.UsageError(f"the settings file can't be read: {error}") from None
+    except (SettingsError, ValueError) as error:
+        raise click.UsageError(f"the settings can't be read: {error}") from None
     configure_logging(loaded.log)
     context.obj = Context(loaded, config, given)
 

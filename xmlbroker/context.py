@@ -2,10 +2,11 @@
 
 import json
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 from rich.console import Console
@@ -31,10 +32,22 @@ def read_query(file: Path) -> bytes:
     return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
 
 
-def read_query_lines(file: Path) -> list[bytes]:
+class QueryLine(NamedTuple):
+    """A query of a file with one a line: its number among the queries, its line, its text."""
+
+    number: int
+    line: int
+    text: bytes
+
+
+def read_query_lines(file: Path) -> list[QueryLine]:
     """The queries of a file with one a line; empty lines and lines with `#` first don't count."""
-    lines = (line.strip() for line in read_query(file).splitlines())
-    return [line for line in lines if line and not line.startswith(b"#")]
+    found: list[QueryLine] = []
+    lines = read_query(file).removeprefix(BOM_UTF8).splitlines()
+    for line, text in enumerate(lines, start=1):
+        if text.strip() and not text.lstrip().startswith(b"#"):
+            found.append(QueryLine(len(found) + 1, line, text.rstrip()))
+    return found
 
 
 def find_documents(paths: Iterable[Path]) -> list[Path]:
@@ -42,7 +55,15 @@ def find_documents(paths: Iterable[Path]) -> list[Path]:
     documents: list[Path] = []
     for path in paths:
         documents += sorted(path.glob("*.xml")) if path.is_dir() else [path]
+    if not documents:
+        raise click.UsageError("there is no .xml file in what was named")
     return documents
+
+
+def refuse_two_inputs(query: Path, documents: Iterable[Path]) -> None:
+    """Refuse standard input for the query and a document, or for two documents."""
+    if [str(path) for path in (query, *documents)].count("-") > 1:
+        raise click.UsageError("standard input can be only one of the files")
 
 
 def read_document(file: Path) -> bytes:
@@ -55,7 +76,8 @@ def read_document(file: Path) -> bytes:
 
 def print_json(record: Mapping[str, object]) -> None:
     """Print a record as one line of JSON on standard output."""
-    click.echo(json.dumps(record, ensure_ascii=False))
+    # Names of files need not be UTF-8; such bytes are printed as they are.
+    click.echo(json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogateescape"))
 
 
 def error_record(document: Path, error: BrokerError) -> dict[str, object]:

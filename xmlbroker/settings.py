@@ -1,5 +1,6 @@
 """All settings: defaults, a TOML file, the environment, the command line, in rising order."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -64,11 +65,22 @@ def load_settings(file: Path | None, command_line: Mapping[str, Any]) -> Setting
     """The settings that hold: `file`, or `xmlbroker.toml` here if there is one."""
     if file is None and DEFAULT_FILE.is_file():
         file = DEFAULT_FILE
+    _refuse_unknown_variables()
     token = _file.set(file)
     try:
         return Settings(**command_line)
     finally:
         _file.reset(token)
+
+
+def _refuse_unknown_variables() -> None:
+    """A misspelt variable would be passed over in silence."""
+    known = {"CONFIG", *(name.upper() for name in Settings.model_fields)}
+    for variable in os.environ:
+        if variable.startswith(ENVIRONMENT_PREFIX):
+            section = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")[0].upper()
+            if section not in known:
+                raise ValueError(f"the environment variable {variable} is no setting")
 
 
 class ShownSetting(NamedTuple):

@@ -16,6 +16,8 @@ from broker.documents.message import DOCUMENT, Message
 from broker.errors import DtdError
 from broker.names import XML_NAMESPACE, ExpandedName
 
+_MOST_PARENTHESES = 20_000
+
 _Model = tuple[int, int, str | None, tuple[Any, ...]]
 """A content model as expat gives it: type, quantifier, name, parts."""
 
@@ -180,44 +182,62 @@ class _DtdReader:
         parser.ElementDeclHandler = self.models.setdefault
         parser.AttlistDeclHandler = self._declare_attribute
         parsers = [parser]
+        files = ["the DTD"]
 
         def read_external(
             context: str, _base: str | None, system_id: str | None, _public_id: str | None
         ) -> int:
             # The first is the DTD itself, which stands in the place of an external subset.
-            text = data if len(parsers) == 1 else self._external(system_id or "")
+            is_first = len(parsers) == 1
+            text = data if is_first else self._external(system_id or "")
+            if text.count(b"(") > _MOST_PARENTHESES:
+                # expat descends into content models by recursion in C.
+                raise DtdError("dtd-too-deep", f"more than {_MOST_PARENTHESES} parentheses")
             parsers.append(parsers[-1].ExternalEntityParserCreate(context))
+            files.append(files[0] if is_first else system_id or "")
             parsers[-1].Parse(text, True)
             parsers.pop()
+            files.pop()
             return 1
 
         parser.ExternalEntityRefHandler = read_external
         try:
             parser.Parse(b'<!DOCTYPE dtd SYSTEM "dtd"><dtd/>', True)
         except expat.ExpatError as error:
-            place = f"line {error.lineno}, column {error.offset + 1}"
+            place = f"{files[-1]}, line {error.lineno}, column {error.offset + 1}"
             reason = expat.ErrorString(error.code)
             raise DtdError("dtd-not-readable", f"{place}: {reason}") from None
+        except (LookupError, ValueError) as error:  # an encoding that Python doesn't know
+            raise DtdError("dtd-not-readable", f"{files[-1]}: {error}") from None
 
     def _external(self, system_id: str) -> bytes:
         directory = self.directory
         if directory is not None:
-            path = directory / system_id
-            if path.resolve().is_relative_to(directory.resolve()) and path.is_file():
-                return path.read_bytes()
+            try:
+                path = (directory / system_id).resolve()
+                if path.is_relative_to(directory.resolve()) and path.is_file():
+                    return path.read_bytes()
+            except (OSError, ValueError):
+                pass  # no name that a file can have: said below
         raise DtdError(
             "dtd-external",
-            f"the DTD refers to {system_id!r}, which is no file of its directory",
+            f"the DTD refers to {system_id[:200]!r}, which is no file of its directory",
         )
 
     def _declare_attribute(
-        self, _element: str, name: str, _type: str, default: str | None, _required: int
+        self, element: str, name: str, _type: str, default: str | None, _required: int
     ) -> None:
         """DTDs know no namespaces; namespaced ones declare `xmlns` attributes with a value."""
-        if default is not None and name == "xmlns":
-            self.namespaces[""] = default
-        elif default is not None and name.startswith("xmlns:"):
-            self.namespaces[name.removeprefix("xmlns:")] = default
+        if default is None or not (name == "xmlns" or name.startswith("xmlns:")):
+            return
+        prefix = name.removeprefix("xmlns").removeprefix(":")
+        known = self.namespaces.get(prefix)
+        if known is not None and known != default and (prefix or known):
+            raise DtdError(
+                "dtd-prefix",
+                f"{name} is {known!r} and, on {element}, {default!r}: a graph needs one",
+            )
+        self.namespaces[prefix] = default
 
     def _name(self, text: str) -> ExpandedName:
         prefix, _, local = text.rpartition(":")

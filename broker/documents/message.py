@@ -10,6 +10,7 @@ are asked for little of it.
 """
 
 import re
+import threading
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
@@ -24,9 +25,21 @@ from broker.names import ExpandedName
 DOCUMENT = 0
 """The id of the document node, the parent of the root element."""
 
+_LONGEST_KEPT_STRING = 65_536
+"""Longer string values are made again: those of nested elements repeat each other."""
+
 _NAMESPACE_DECLARATION = re.compile(rb"\sxmlns[:=]")
 _DEFAULT_LIMITS = MessageLimits()
-_shared_labels = LabelPaths()
+
+
+class _OwnLabels(threading.local):
+    """The table of callers that bring none, one for each thread."""
+
+    def __init__(self) -> None:
+        self.labels = LabelPaths()
+
+
+_own = _OwnLabels()
 
 
 class TextNode(NamedTuple):
@@ -35,6 +48,8 @@ class TextNode(NamedTuple):
     owner: int
     number: int
     value: str
+    before: int
+    """The last element that begins before it: its place in document order."""
 
 
 class Message:
@@ -47,6 +62,7 @@ class Message:
         "_label_of",
         "_label_paths",
         "_parents",
+        "_positions",
         "_serialised",
         "_string_values",
         "data",
@@ -72,6 +88,7 @@ class Message:
         self._parents: list[int] | None = None
         self._ends: list[int] | None = None
         self._children: list[list[int]] | None = None
+        self._positions: list[int] | None = None
         self._string_values: dict[int, str] = {}
         self._serialised: dict[int, bytes] = {}
 
@@ -84,11 +101,11 @@ class Message:
     ) -> "Message":
         """Parse a message and make its node table, or raise `MessageError`.
 
-        Messages that are to be compared by label path must be given the same `labels`.
+        Messages that are to be compared by label path must be given the same `labels`; a table
+        belongs to one thread.
         """
         if labels is None:
-            global _shared_labels  # noqa: PLW0603 - one table for all callers that bring none
-            labels = _shared_labels = _shared_labels.renewed()
+            labels = _own.labels = _own.labels.renewed()
         root = parse_tree(data, limits)
         if len(data) > limits.uncounted_bytes:
             _refuse_excess(data, root, limits)
@@ -183,12 +200,15 @@ class Message:
 
     def position(self, node: int) -> int:
         """The position of an element among its siblings of the same name, from 1."""
-        if node == DOCUMENT:
-            return 1
-        label = self.label_paths[node]
-        siblings = self.children(self.parents[node])
-        label_paths = self.label_paths
-        return 1 + sum(1 for each in siblings if each < node and label_paths[each] == label)
+        if self._positions is None:
+            positions = [1] * (self.last + 1)
+            seen: dict[tuple[int, int], int] = {}
+            for each, (parent, label) in enumerate(
+                zip(self.parents, self.label_paths, strict=True)
+            ):
+                positions[each] = seen[parent, label] = seen.get((parent, label), 0) + 1
+            self._positions = positions
+        return self._positions[node]
 
     # Values
 
@@ -210,25 +230,20 @@ class Message:
         if node == DOCUMENT:
             return []
         element = self.elements[node]
-        values = [element.text, *(child.tail for child in element)]
-        present = [value for value in values if value]
-        return [TextNode(node, number, value) for number, value in enumerate(present)]
-
-    def element_before_text(self, text: TextNode) -> int:
-        """The last element that begins before a text node: its place in document order."""
-        element = self.elements[text.owner]
-        before = text.owner
-        number = 0 if element.text else -1
-        if number == text.number:
-            return before
-        children = iter(self.children(text.owner))
+        found = [TextNode(node, 0, element.text, node)] if element.text else []
+        children = iter(self.children(node))
+        before = node
         for child in element:
             if isinstance(child.tag, str):
                 before = self.ends[next(children)]
-            number += bool(child.tail)
-            if number == text.number:
-                break
-        return before
+            if child.tail:
+                found.append(TextNode(node, len(found), child.tail, before))
+        return found
+
+    def text_values(self, node: int) -> list[str]:
+        """What the text nodes of an element say, without where they stand."""
+        element = self.elements[node]
+        return [value for value in (element.text, *(child.tail for child in element)) if value]
 
     def string_value(self, node: int) -> str:
         """All text below a node, in order."""
@@ -239,7 +254,8 @@ class Message:
                 value = etree.tostring(element, method="text", encoding="unicode", with_tail=False)
             else:
                 value = element.text or ""
-            self._string_values[node] = value
+            if len(value) <= _LONGEST_KEPT_STRING:
+                self._string_values[node] = value
         return value
 
     # Copies
@@ -284,23 +300,30 @@ def _serialise(element: etree._Element) -> bytes:
 
 
 def _refuse_excess(data: bytes, root: etree._Element, limits: MessageLimits) -> None:
-    """Refuse a message with too many elements, attributes or names, before its table is made."""
-    elements = list(root.iter(etree.Element))
-    if len(elements) > limits.max_elements:
+    """Refuse a message that has too much of something, before its table is made."""
+    nodes = list(root.iter())
+    if len(nodes) > limits.max_elements:
         raise MessageError(
             "too-many-elements",
-            f"the message has {len(elements)} elements, more than {limits.max_elements}",
+            f"the message has {len(nodes)} elements, comments and processing instructions, "
+            f"more than {limits.max_elements}",
+        )
+    elements = [node for node in nodes if isinstance(node.tag, str)]
+    declarations = sum(1 for _ in _NAMESPACE_DECLARATION.finditer(data))
+    if declarations > limits.max_namespaces:
+        raise MessageError(
+            "too-many-namespaces",
+            f"the message has {declarations} namespace declarations, more than "
+            f"{limits.max_namespaces}",
         )
     # Each attribute has its `=`, so counting those is enough for most messages.
     attributes = data.count(b"=")
     if attributes > limits.max_attributes:
-        attributes = sum(1 for _ in _NAMESPACE_DECLARATION.finditer(data))
-        attributes += sum(len(element.attrib) for element in elements)
+        attributes = sum(len(element.attrib) for element in elements)
         if attributes > limits.max_attributes:
             raise MessageError(
                 "too-many-attributes",
-                f"the message has {attributes} attributes and namespace declarations, more than "
-                f"{limits.max_attributes}",
+                f"the message has {attributes} attributes, more than {limits.max_attributes}",
             )
     if len(elements) + attributes > limits.max_names:
         names: set[object] = set()

@@ -15,6 +15,7 @@ than parser options:
 import random
 import re
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from lxml import etree
@@ -22,7 +23,8 @@ from lxml import etree
 from broker.errors import MessageError
 from broker.limits import MessageLimits
 
-_DECLARED_ENCODING = re.compile(rb"""\A<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._-]*)["']""")
+_DECLARATION = (b"<?xml", b"\xef\xbb\xbf<?xml")
+_DECLARED_ENCODING = re.compile(rb"""[^>]*?\sencoding\s*+=\s*+["']([A-Za-z0-9._-]*+)["']""")
 _ACCEPTED_ENCODINGS = frozenset((b"utf-8", b"utf8", b"us-ascii", b"ascii"))
 
 _DOCTYPE = re.compile(
@@ -30,10 +32,10 @@ _DOCTYPE = re.compile(
     rb"""<!DOCTYPE(?:"[^"]*+"|'[^']*+'|[^"'\[>])*+(\[)?""",
     re.DOTALL,
 )
-_ENTITY_REFERENCE = re.compile(
-    rb"<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&(?!(?:lt|gt|amp|quot|apos|#x?[0-9A-Fa-f]+);)([^;\s]*);",
-    re.DOTALL,
-)
+_REFERENCE_OR_SECTION = re.compile(rb"&|<!--|<!\[CDATA\[|<\?")
+_SECTION_ENDS = {b"<!--": b"-->", b"<![CDATA[": b"]]>", b"<?": b"?>"}
+_REFERENCE = re.compile(rb"&([^\s;&<#]++);")
+_KNOWN_ENTITIES = frozenset((b"lt", b"gt", b"amp", b"quot", b"apos"))
 
 _NAMES = re.compile(
     rb"""<[^\s<>/="'!]++|\sxmlns[^\s=]*+\s*+=\s*+["'][^"']*+|\s[^\s<>/="'&;]++\s*+=(?=\s*+["'])"""
@@ -58,7 +60,7 @@ def parse_tree(data: bytes, limits: MessageLimits) -> etree._Element:
         raise MessageError(
             "too-large", f"the message has {len(data)} bytes, more than {limits.max_bytes}"
         )
-    if data.startswith(b"<?xml"):
+    if data.startswith(_DECLARATION):
         _refuse_encoding(data)
     if b"<!DOCTYPE" in data:
         _refuse_doctype(data, limits)
@@ -127,17 +129,22 @@ class _CleanThread:
     def parse(self, data: bytes) -> etree._Element:
         """Parse on a thread that is not worn; the hand-over costs more than a small message."""
         with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, thread_name_prefix="xmlbroker-parser")
-            executor = self._executor
-            root, error, is_worn = executor.submit(self._parse_here, data).result()
-            if is_worn:
-                executor.shutdown(wait=False)
-                self._executor = None
+            root, error = self._parse(data)
+            if error is not None and error.code == _NO_MEMORY:
+                root, error = self._parse(data)
         if error is not None:
             raise _refusal(error)
         assert root is not None
         return root
+
+    def _parse(self, data: bytes) -> tuple[etree._Element | None, etree.XMLSyntaxError | None]:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, thread_name_prefix="xmlbroker-parser")
+        root, error, is_worn = self._executor.submit(self._parse_here, data).result()
+        if is_worn:
+            self._executor.shutdown(wait=False)
+            self._executor = None
+        return root, error
 
     @staticmethod
     def _parse_here(
@@ -157,7 +164,7 @@ _clean_thread = _CleanThread()
 
 
 def _refuse_encoding(data: bytes) -> None:
-    match = _DECLARED_ENCODING.match(data, 0, 200)
+    match = _DECLARED_ENCODING.match(data, 0, data.find(b">") + 1)
     if match and match.group(1).lower() not in _ACCEPTED_ENCODINGS:
         encoding = match.group(1).decode("ascii")
         raise MessageError("encoding-refused", f"messages are UTF-8; this one declares {encoding}")
@@ -172,10 +179,24 @@ def _refuse_doctype(data: bytes, limits: MessageLimits) -> None:
     if match.group(1):
         raise MessageError("doctype-refused", "the message has a DOCTYPE with an internal subset")
     # Without its DTD an entity has no value: libxml2 keeps a node for it, or drops it silently.
-    for reference in _ENTITY_REFERENCE.finditer(data, match.end()):
-        if reference.group(1):
-            name = reference.group(1).decode("utf-8", "replace")
-            raise MessageError("entity-refused", f"the entity &{name}; is not declared")
+    for name in _entities(data, match.end()):
+        raise MessageError("entity-refused", f"the entity &{name}; is not declared")
+
+
+def _entities(data: bytes, start: int) -> Iterator[str]:
+    """The entities of a DTD that a message refers to, each byte looked at once."""
+    while found := _REFERENCE_OR_SECTION.search(data, start):
+        section_end = _SECTION_ENDS.get(found.group())
+        if section_end is not None:
+            end = data.find(section_end, found.end())
+            if end < 0:
+                return  # not well-formed, as the parser will say
+            start = end + len(section_end)
+            continue
+        start = found.end()
+        reference = _REFERENCE.match(data, found.start())
+        if reference is not None and reference.group(1) not in _KNOWN_ENTITIES:
+            yield reference.group(1).decode("utf-8", "replace")
 
 
 def _refusal(error: etree.XMLSyntaxError) -> MessageError:

@@ -161,7 +161,7 @@ def values_at(message: Message, node: int, where: str) -> Iterable[str]:
     if where == STRING_VALUE:
         return (message.string_value(node),)
     if where == TEXT:
-        return [text.value for text in message.texts(node)]
+        return message.text_values(node)
     value = message.elements[node].get(where)
     return () if value is None else (value,)
 

@@ -18,7 +18,7 @@ from broker.query.syntax import (
     StringLength,
     StringTest,
 )
-from broker.query.tokens import NUMBER, OPERATOR, SPACE, STRING
+from broker.query.tokens import BINDING_EXPRESSION, NUMBER, OPERATOR, SPACE, STRING
 
 
 class ConditionParser(PathParser):
@@ -61,6 +61,8 @@ class ConditionParser(PathParser):
         text = self.text
         if text.startswith("/", start):
             return self._parse_comparison(place)
+        if BINDING_EXPRESSION.match(text, start):
+            self.unexpected_operand("a condition")
         function = self.function_at(start)
         if function == "not":
             self.pos = text.index("(", start)
@@ -132,9 +134,19 @@ class ConditionParser(PathParser):
                 help=f"compare inside a predicate: {self.text[start:end].strip()}"
                 f"[. {match.group()} …]",
             )
+        if self.text.startswith("=<", self.pos):
+            span = (self.pos, self.pos + 2)
+            self.fail_syntax("`=<` is no comparison; did you mean `<=`?", span)
         self.pos = match.end()
         literal = self._parse_compared_literal()
-        return Comparison(operand, Operator(match.group()), literal, (start, self.pos))
+        end = self.pos
+        self.skip()
+        if again := OPERATOR.match(self.text, self.pos):
+            self.fail_syntax(
+                "a comparison can't be compared again", again.span(), expected=("`and`", "`or`")
+            )
+        self.pos = end
+        return Comparison(operand, Operator(match.group()), literal, (start, end))
 
     def _parse_truth(self, operand: Operand, place: Place) -> Condition:
         """An operand alone: a path that selects something, or a number that isn't zero."""
@@ -155,9 +167,9 @@ class ConditionParser(PathParser):
 
     def _parse_compared_literal(self) -> Literal:
         self.skip()
-        if self.text.startswith(("$", "/", ".", "@"), self.pos) and not NUMBER.match(
-            self.text, self.pos
-        ):
+        text, pos = self.text, self.pos
+        is_path = text.startswith(("$", "/", ".", "@", "*"), pos) or self.word_at(pos) is not None
+        if is_path and not NUMBER.match(text, pos) and self.function_at(pos) is None:
             span = self.found_at(self.pos)[1]
             self.fail_outside("a comparison of two paths", span, expected=("a number", "a string"))
         return self._parse_literal()
@@ -178,7 +190,10 @@ class ConditionParser(PathParser):
     def _refuse_literal_operand(self, place: Place) -> None:
         match = STRING.match(self.text, self.pos) or NUMBER.match(self.text, self.pos)
         if match and place is not Place.FILTER:
-            self._refuse_literal_first(match.span())
+            after = SPACE.match(self.text, match.end())
+            if after is not None and OPERATOR.match(self.text, after.end()):
+                self._refuse_literal_first(match.span())
+            self.fail_outside("a literal as a condition", match.span())
 
     def _parse_argument(self, place: Place) -> Path:
         """The path in the parentheses of a function whose name begins here."""

@@ -167,7 +167,7 @@ class Cursor:
             f"unknown function `{name}`" + (f"; did you mean `{close}`?" if close else ""),
             span,
             found=f"`{name}(`",
-            expected=[f"`{known}()`" for known in FUNCTION_PLACES],
+            expected=() if close else [f"`{known}()`" for known in FUNCTION_PLACES],
         )
 
     def fail_outside(
@@ -240,5 +240,7 @@ FUNCTION_PLACES = {
 
 def did_you_mean(word: str, known: Sequence[str] | dict[str, str]) -> str | None:
     """The known word that this one is probably a misspelling of."""
-    matches = get_close_matches(word, known, n=1, cutoff=0.7)
+    word_lower = word.lower()
+    begun = [each for each in known if len(word) > 2 and each.startswith(word_lower)]
+    matches = begun or get_close_matches(word_lower, known, n=1, cutoff=0.7)
     return matches[0] if matches and matches[0] != word else None

@@ -1,6 +1,6 @@
 """The smallest productions: qualified names, numbers, strings and the references in them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from broker.errors import QuerySyntaxError
@@ -81,20 +81,25 @@ class LiteralParser(Cursor):
             self.fail_syntax(
                 "the string is not closed", (start, start + 1), expected=(f"a closing {quote}",)
             )
-        raw = match.group()
-        quote = raw[0]
-        value = raw[1:-1].replace(quote + quote, quote)
+        quote = self.text[start]
         self.pos = match.end()
-        # A filter is XPath, where & is a character like others; a FLWR query is XQuery.
-        return self._decode_entities(value, start + 1) if self.is_flwr and "&" in value else value
+        raw = match.group()[1:-1]
+        if not self.is_flwr:
+            # A filter is XPath, where & is a character like others; a FLWR query is XQuery.
+            return raw.replace(quote + quote, quote)
+        return self._decode(
+            raw, start + 1, lambda piece: line_ends(piece).replace(quote + quote, quote)
+        )
 
-    def _decode_entities(self, text: str, start: int) -> str:
-        """Replace the entity and character references of XQuery text that begins at `start`."""
+    def _decode(self, raw: str, start: int, clean: Callable[[str], str]) -> str:
+        """XQuery text that begins at `start`: references replaced, what is between them cleaned."""
+        if "&" not in raw:
+            return clean(raw)
         pieces: list[str] = []
         done = 0
-        while (at := text.find("&", done)) >= 0:
-            pieces.append(text[done:at])
-            match = ENTITY.match(text, at)
+        while (at := raw.find("&", done)) >= 0:
+            pieces.append(clean(raw[done:at]))
+            match = ENTITY.match(raw, at)
             char = self._entity_char(match.groups()) if match else None
             if match is None or char is None:
                 place: Span = (start + at, start + at + 1)
@@ -105,7 +110,7 @@ class LiteralParser(Cursor):
                 )
             pieces.append(char)
             done = match.end()
-        pieces.append(text[done:])
+        pieces.append(clean(raw[done:]))
         return "".join(pieces)
 
     @staticmethod
@@ -116,3 +121,8 @@ class LiteralParser(Cursor):
         code = int(decimal) if decimal is not None else int(hexadecimal or "0", 16)
         char = chr(code) if code <= 0x10FFFF else "\0"
         return None if ILLEGAL.match(char) else char
+
+
+def line_ends(text: str) -> str:
+    """Text with the line ends that XML and XQuery read: line feeds."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

@@ -60,7 +60,7 @@ def parse(source: str | bytes, limits: QueryLimits = DEFAULT_LIMITS) -> Query:
 
 def _decode(source: bytes) -> str:
     try:
-        return source.decode("utf-8")
+        return source.decode("utf-8").removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     except UnicodeDecodeError as error:
         before = source[: error.start].decode("utf-8")
         raise QuerySyntaxError(
@@ -81,7 +81,6 @@ class Parser(TemplateParser):
             # One path and nothing else, as nearly all filters are.
             path = self._parse_steps(ROOT, 0)
             if self.pos == len(text):
-                self._refuse_position(path)
                 return Filter(Exists(path), text)
             self.pos = 0
         else:
@@ -89,6 +88,12 @@ class Parser(TemplateParser):
             self.skip()
             if self._at_flwr():
                 self.is_flwr = True
+                if "&" in text[: self.pos]:
+                    # References in the prolog's strings count only now that it is XQuery.
+                    self.pos, self.default_namespace = 0, ""
+                    self.namespaces = type(self).namespaces
+                    self._parse_prolog()
+                    self.skip()
                 return self._parse_flwr()
         condition = self._parse_condition(Place.FILTER)
         if self.pos < len(text) and not self.at_end():
@@ -101,7 +106,9 @@ class Parser(TemplateParser):
         if not self.at_word("for"):
             return False
         after = self.pos + len("for")
-        return self.text[after : after + 1] in ("", " ", "\t", "\r", "\n", "$")
+        return self.text[after : after + 1] in ("", " ", "\t", "\r", "\n", "$") or (
+            self.text.startswith("(:", after)
+        )
 
     # Prolog
 
@@ -193,7 +200,7 @@ class Parser(TemplateParser):
         if not self.accept_word("return"):
             clauses = ["`let`", "`where`", "`order by`", "`return`"]
             if order_by:
-                clauses = clauses[3:]
+                clauses = ["`,`", "`ascending`", "`descending`", "`return`"]
             elif where is not None:
                 clauses = ["`and`", "`or`", *clauses[2:]]
             self.unexpected_operator(*clauses)

@@ -89,12 +89,13 @@ class PathParser(LiteralParser, ABC):
             self.skip()
         if not self.text.startswith("/", self.pos):
             help = None
-            if NCNAME.match(self.text, self.pos):
+            word = self.word_at(self.pos)
+            if word is not None:
                 help = "a path begins with / (from the root) or // (anywhere)"
+                if keyword := did_you_mean(word, ("for", "declare", "not", "document")):
+                    help = f"did you mean `{keyword}`?"
             self.unexpected_operand(expected, help=help)
-        path = self._parse_steps(ROOT, self.pos)
-        self._refuse_position(path)
-        return path
+        return self._parse_steps(ROOT, self.pos)
 
     def _parse_variable_path(self, place: Place) -> Path:
         """VariablePath ::= "$" name (("/" | "//") Step)*"""
@@ -144,6 +145,8 @@ class PathParser(LiteralParser, ABC):
                 self.found_at(start)[1],
                 help="compare with a literal, or move the condition to `where`",
             )
+        if self.function_at(start) == "position":
+            self.unexpected_operand("a path", "a comparison of one")
         end = self._parse_end(Axis.CHILD)
         if end is not None:
             path = Path(CONTEXT, (), end, (start, self.pos))
@@ -179,6 +182,8 @@ class PathParser(LiteralParser, ABC):
             end = self._parse_end(axis)
             if end is not None:
                 pos = self.pos
+                if end.kind is EndKind.POSITION and not isinstance(origin, Variable):
+                    self._refuse_position(Path(origin, tuple(steps), end, (start, pos)))
                 self._refuse_step_after(end)
                 break
             steps.append(self._parse_step(axis))
@@ -320,6 +325,7 @@ class PathParser(LiteralParser, ABC):
             self.skip()
             if OPERATOR.match(text, self.pos):
                 self._refuse_literal_first(match.span())
+            self._refuse_mixed_position()
             return PositionTest(Operator.EQ, number, (start, self.pos))
         function = self.function_at(self.pos)
         if function not in ("position", "last"):
@@ -329,6 +335,8 @@ class PathParser(LiteralParser, ABC):
             self.unexpected_operand("`)`")
         self.skip()
         if function == "last":
+            if match := OPERATOR.match(text, self.pos):
+                self.fail_outside("a comparison of `last()`", match.span(), expected=("`]`",))
             self._refuse_mixed_position()
             return LastTest((start, self.pos))
         match = OPERATOR.match(text, self.pos)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from broker.errors import QueryCostError
 from broker.names import XML_NAMESPACE, ExpandedName
 from broker.query.condition_parser import ConditionParser
+from broker.query.literal_parser import line_ends
 from broker.query.path_parser import InternedSteps, Place
 from broker.query.syntax import (
     ConstantAttribute,
@@ -64,7 +65,7 @@ class TemplateParser(ConditionParser):
             value = self._parse_variable_path(Place.RETURN)
         else:
             help = None
-            if self.text.startswith(('"', "'", "/")) or self.word_at(start):
+            if self.text.startswith(('"', "'", "/"), start) or self.word_at(start):
                 help = "{…} holds a path from a variable, as in {$v/title}"
             self.unexpected_operand("a variable", "`count()`", "`string()`", help=help)
         return Embedded(value, (start, self.pos))
@@ -117,8 +118,9 @@ class TemplateParser(ConditionParser):
                 break
             if self.word_at(self.pos) is None or before == self.pos:
                 found, span = self.found_at(self.pos)
+                wanted = "white space" if self.word_at(self.pos) else "an attribute"
                 self.fail_syntax(
-                    f"expected an attribute or the end of the tag, found {found}",
+                    f"expected {wanted} or the end of the tag, found {found}",
                     span,
                     found=found,
                     expected=("an attribute", "`>`", "`/>`"),
@@ -211,9 +213,9 @@ class TemplateParser(ConditionParser):
         while True:
             match = _TEXT.match(text, self.pos)
             if match is not None:
-                raw = match.group().replace("\r\n", "\n").replace("\r", "\n")
-                is_boundary_space = is_boundary_space and not raw.strip(" \t\n")
-                pieces.append(self._decode_entities(raw, self.pos) if "&" in raw else raw)
+                raw = match.group()
+                is_boundary_space = is_boundary_space and not raw.strip(" \t\r\n")
+                pieces.append(self._decode(raw, self.pos, line_ends))
                 self.pos = match.end()
             elif text.startswith(("{{", "}}"), self.pos):
                 pieces.append(text[self.pos])
@@ -257,9 +259,7 @@ class TemplateParser(ConditionParser):
         while True:
             match = plain.match(text, self.pos)
             if match is not None:
-                raw = match.group().replace("\r\n", "\n")
-                raw = raw.translate({9: " ", 10: " ", 13: " "})
-                literal.append(self._decode_entities(raw, self.pos) if "&" in raw else raw)
+                literal.append(self._decode(match.group(), self.pos, _attribute_space))
                 self.pos = match.end()
             elif text.startswith(("{{", "}}", quote * 2), self.pos):
                 literal.append(text[self.pos])
@@ -327,3 +327,8 @@ class TemplateParser(ConditionParser):
             self.interned = InternedSteps(scope[1])
         self.namespaces = scope[0]
         self.default_namespace = scope[1]
+
+
+def _attribute_space(text: str) -> str:
+    """Attribute values have spaces for tabs and line ends, as in XML."""
+    return line_ends(text).translate({9: " ", 10: " "})

@@ -42,6 +42,9 @@ Nearly all steps of nearly all queries are in such a run, so the parser takes it
 FUNCTION_NAME = re.compile(rf"((?:{NCNAME_PATTERN}:)?{NCNAME_PATTERN})[ \t\r\n]*+\((?!:)")
 """The name of a function and its parenthesis."""
 
+BINDING_EXPRESSION = re.compile(r"(?:some|every|for|let)[ \t\r\n]++\$")
+"""The start of an expression that binds a variable, where a path would be expected."""
+
 ENTITY = re.compile(r"&(?:#([0-9]{1,7})|#x([0-9A-Fa-f]{1,6})|(lt|gt|amp|quot|apos));")
 """A character or predefined entity reference in a FLWR query's literals and templates."""
 

@@ -2,7 +2,8 @@
 
 White space, quotes, `document("x")`, parentheses that change nothing, variable and prefix names
 and the form of numbers are gone. What is seen in the output stays: prefixes of constant tags.
-`parse(unparse(query)) == query`.
+`parse(unparse(query)) == query`; the text may be somewhat longer than what was registered, so it
+may have to be parsed with a wider limit on the length.
 """
 
 from decimal import Decimal
@@ -273,7 +274,7 @@ def _escape(text: str) -> str:
 
 
 def _attribute_text(text: str) -> str:
-    text = _escape(text).replace('"', "&quot;")
+    text = _escape(text).replace('"', '""')
     return text.replace("\n", "&#10;").replace("\t", "&#9;")
 
 

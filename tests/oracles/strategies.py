@@ -258,7 +258,10 @@ class QueryMaker:
         else:
             clauses.append("return " + self.element(2))
         body = " ".join(clauses)
-        return f"<r>{{ {body} }}</r>" if self.chance(0.5) else body
+        if not self.chance(0.5):
+            return body
+        tag = self.rng.choice(["r", "r", 'r kind="a&amp;""b"', "p:r q:k='{{'"])
+        return f"<{tag}>{{ {body} }}</{tag.split()[0]}>"
 
     def variable_path(self, name: str, nesting: int, *, end: float = 0.3) -> str:
         if self.chance(0.2):
@@ -293,6 +296,8 @@ class QueryMaker:
         attributes = ""
         if self.chance(0.2):
             attributes += ' xmlns="urn:new"' if self.chance(0.5) else ' xmlns:n="urn:new"'
+        if self.chance(0.1):
+            attributes += self.rng.choice([" p:k='&quot;x'", ' k="a\n\tb"', ' q:k="x""y"'])
         if self.chance(0.3):
             attributes += (
                 f' n="{self.rng.choice(["", "k-"])}{{{self.embedded()}}}{{{self.embedded()}}}"'

@@ -176,3 +176,11 @@ def test_amplification_stays_within_the_budget() -> None:
     with pytest.raises(ResultError) as caught:
         output(query, data)
     assert caught.value.code == "budget-exceeded"
+
+
+def test_lists_beyond_the_budget_are_an_error_before_they_are_made() -> None:
+    data = b"<r>" + b"<a/>" * 2000 + b"</r>"
+    with pytest.raises(ResultError) as caught:
+        output("for $v in //a let $w := //a return <p>{$w}</p>", data)
+    assert caught.value.code == "budget-exceeded"
+    assert "nodes in the lists" in caught.value.detail

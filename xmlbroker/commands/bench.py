@@ -10,6 +10,14 @@ from xmlbroker.bench import filter as filter_bench
 from xmlbroker.bench import parse as parse_bench
 from xmlbroker.context import print_json
 
+ROUNDS = click.option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    default=15,
+    show_default=True,
+    help="How often each is timed.",
+)
+
 
 @click.group()
 def bench() -> None:
@@ -17,7 +25,7 @@ def bench() -> None:
 
 
 @bench.command("parse")
-@click.option("--rounds", default=15, show_default=True, help="How often each is timed.")
+@ROUNDS
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON line.")
 def bench_parse(rounds: int, as_json: bool) -> None:
     """Queries against lxml's XPath compiler, node tables against bare parsing."""
@@ -35,7 +43,7 @@ def bench_parse(rounds: int, as_json: bool) -> None:
 
 
 @bench.command("filter")
-@click.option("--rounds", default=15, show_default=True, help="How often each is timed.")
+@ROUNDS
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON line.")
 def bench_filter(rounds: int, as_json: bool) -> None:
     """Predicate-free filters against bare parsing and against lxml's XPath one by one."""

@@ -10,7 +10,14 @@ from broker.errors import QueryError
 from broker.message_factory import OutputFormat, check_template
 from broker.query import Filter, Flwr, Query, cost, unparse
 from broker.query import check as check_query
-from xmlbroker.context import QUERY_FILE, Context, print_json, read_query, read_query_lines
+from xmlbroker.context import (
+    QUERY_FILE,
+    Context,
+    QueryLine,
+    print_json,
+    read_query,
+    read_query_lines,
+)
 
 
 @click.command()
@@ -34,10 +41,10 @@ def check(
         raise click.UsageError("give either --query or --queries")
     file = query or queries
     assert file is not None
-    texts = [read_query(file)] if query is not None else read_query_lines(file)
+    texts = read_query_lines(file) if query is None else [QueryLine(1, 1, read_query(file))]
     refused = 0
-    for number, text in enumerate(texts, start=1):
-        name = file.name if query is not None else f"{file.name}, query {number}"
+    for number, line, text in texts:
+        name = file.name if query is not None else f"{file.name}, line {line}"
         try:
             parsed = check_query(text, context.settings.query)
             if isinstance(parsed, Flwr) and format_name == OutputFormat.XML.value:

@@ -18,6 +18,7 @@ from xmlbroker.context import (
     print_json,
     read_document,
     read_query_lines,
+    refuse_two_inputs,
     with_progress,
 )
 
@@ -55,7 +56,8 @@ def match(
     engine: Engine = (
         YFilter(determinise=determinise) if engine_name == "yfilter" else ENGINES[engine_name]()
     )
-    lines_of, refused = _add_filters(engine, file, context)
+    refuse_two_inputs(file, documents)
+    numbers_of, refused = _add_filters(engine, file, context)
     labels = LabelPaths()
     for document in with_progress(find_documents(documents), "Matching"):
         labels = labels.renewed()
@@ -65,27 +67,28 @@ def match(
             print_json(error_record(document, error))
             refused = True
             continue
-        lines = sorted(line for number in engine.match(message) for line in lines_of[number])
-        print_json({"document": document.name, "matches": lines})
+        matches = sorted(each for found in engine.match(message) for each in numbers_of[found])
+        print_json({"document": document.name, "matches": matches})
     sys.exit(1 if refused else 0)
 
 
 def _add_filters(engine: Engine, file: Path, context: Context) -> tuple[dict[int, list[int]], bool]:
-    """The lines, from 1, of each of the engine's queries, and whether any line was refused."""
-    lines_of: dict[int, list[int]] = {}
+    """The numbers in the file of each of the engine's queries, and whether any was refused."""
+    numbers_of: dict[int, list[int]] = {}
     refused = False
     lines = read_query_lines(file)
-    for line, text in enumerate(with_progress(lines, "Reading queries"), start=1):
+    for number, line, text in with_progress(lines, "Reading queries"):
+        name = f"{file.name}, line {line}: query {number}"
         try:
             query = check(text, context.settings.query)
         except QueryError as error:
-            click.echo(f"{file.name}: query {line} is refused\n{error}", err=True)
+            click.echo(f"{name} is refused\n{error}", err=True)
             refused = True
             continue
         if isinstance(query, Filter):
-            lines_of.setdefault(engine.add(query), []).append(line)
+            numbers_of.setdefault(engine.add(query), []).append(number)
         else:
             detail = "is a transformation, not a filter; run it with `xmlbroker transform`"
-            click.echo(f"{file.name}: query {line} {detail}", err=True)
+            click.echo(f"{name} {detail}", err=True)
             refused = True
-    return lines_of, refused
+    return numbers_of, refused

@@ -19,6 +19,7 @@ from xmlbroker.context import (
     print_json,
     read_document,
     read_query,
+    refuse_two_inputs,
     with_progress,
 )
 
@@ -50,6 +51,7 @@ def transform(
     Prints the result for each document; one without a binding gives none.
     """
     del strategy  # there is one so far
+    refuse_two_inputs(file, documents)
     format = OutputFormat(format_name)
     query = check(read_query(file), context.settings.query)
     if not isinstance(query, Flwr):
@@ -77,12 +79,11 @@ def _transform_one(
     limits = context.settings.result
     message = Message.parse(read_document(document), context.settings.message, labels)
     result = reference.transform(query, message, limits)
-    output = make_output(result, message, format, limits)
-    if output is None:
+    if not result.groups:
         return
     if format is OutputFormat.XML:
-        click.echo(output)
+        click.echo(make_output(result, message, format, limits))
     else:
-        groups = groups_as_data(result, message)
+        groups = groups_as_data(result, message, limits)
         lists = list(query.list_names())
         print_json({"document": document.name, "lists": lists, "groups": groups})

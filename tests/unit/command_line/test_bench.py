@@ -19,6 +19,10 @@ def test_parse_prints_ratios(run: Run) -> None:
     assert run("bench", "parse", "--rounds", "2").status == 0
 
 
+def test_no_rounds_are_a_usage_error(run: Run) -> None:
+    assert run("bench", "parse", "--rounds", "0").status == 2
+
+
 def test_contestants_run_in_turn() -> None:
     turns: list[str] = []
     timings = compare({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, 1, 3)

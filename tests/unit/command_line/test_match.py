@@ -59,7 +59,7 @@ def test_refused_queries_are_shown_and_keep_their_numbers(run: Run, tmp_path: Pa
     ran = run("match", "--queries", queries, write(tmp_path, "a.xml", BOOKS))
     assert ran.status == 1
     assert json.loads(ran.out)["matches"] == [2, 4]
-    assert "query 1 is refused" in ran.err
+    assert "queries.txt, line 1: query 1 is refused" in ran.err
     assert "1 | //book[" in ran.err
     assert "query 3 is a transformation" in ran.err
 
@@ -94,3 +94,30 @@ def test_queries_that_are_not_utf_8(run: Run, tmp_path: Path) -> None:
     assert ran.status == 1
     assert "not-utf-8" in ran.err
     assert json.loads(ran.out)["matches"] == [2]
+
+
+def test_standard_input_is_one_file(run: Run) -> None:
+    ran = run("match", "--queries", "-", "-")
+    assert ran.status == 2
+    assert "standard input" in ran.err
+
+
+def test_a_directory_without_documents_is_a_usage_error(run: Run, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert run("match", "--queries", write(tmp_path, "q.txt", "//a"), empty).status == 2
+
+
+def test_a_byte_order_mark_before_the_queries_is_passed_over(run: Run, tmp_path: Path) -> None:
+    queries = write(tmp_path, "q.txt", b"\xef\xbb\xbf//bib\n")
+    ran = run("match", "--queries", queries, write(tmp_path, "a.xml", BOOKS))
+    assert json.loads(ran.out)["matches"] == [1]
+    assert run("check", "--query", queries).status == 0
+
+
+def test_a_file_whose_name_is_not_utf_8(run: Run, tmp_path: Path) -> None:
+    name = b"\xff.xml".decode("utf-8", "surrogateescape")
+    document = write(tmp_path, name, BOOKS)
+    ran = run("match", "--queries", write(tmp_path, "q.txt", "//bib"), document)
+    assert ran.status == 0
+    assert '"matches": [1]' in ran.out

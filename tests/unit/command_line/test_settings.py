@@ -50,7 +50,7 @@ def test_another_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ("[query]\nmax_steps = 0\n", "query.max_steps: Input should be greater than"),
         ("[query]\nmax_step = 1\n", "query.max_step: Extra inputs are not permitted"),
         ("[qery]\nmax_steps = 1\n", "qery: Extra inputs are not permitted"),
-        ("[query\n", "the settings file can't be read"),
+        ("[query\n", "the settings can't be read"),
     ],
 )
 def test_wrong_settings_are_a_usage_error(
@@ -67,3 +67,19 @@ def test_table(run: Run) -> None:
     assert ran.status == 0
     assert "query.max_nesting" in ran.out
     assert "query-too-deep" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("variable", "says"),
+    [
+        ("XMLBROKER_QERY__MAX_STEPS", "XMLBROKER_QERY__MAX_STEPS is no setting"),
+        ("XMLBROKER_QUERY", "query"),
+    ],
+)
+def test_wrong_variables_are_a_usage_error(
+    run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, says: str
+) -> None:
+    monkeypatch.setenv(variable, "garbage")
+    ran = run("settings")
+    assert ran.status == 2
+    assert says in ran.err

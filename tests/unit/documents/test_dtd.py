@@ -148,6 +148,14 @@ def test_files_beside_the_dtd_are_read(tmp_path: Path) -> None:
         (b"<a/>", "dtd-not-readable", "line 1"),
         (b"<!ELEMENT q:a EMPTY>", "dtd-prefix", "xmlns:q"),
         (b'<!ENTITY % x SYSTEM "/etc/passwd">%x;', "dtd-external", "/etc/passwd"),
+        (b"<!ELEMENT a " + b"(" * 400_000 + b"b" + b")" * 400_000 + b">", "dtd-too-deep", "paren"),
+        (b'<?xml version="1.0" encoding="foo"?><!ELEMENT a (b)>', "dtd-not-readable", "foo"),
+        (b'<?xml version="1.0" encoding="utf-7"?><!ELEMENT a (b)>', "dtd-not-readable", "DTD"),
+        (
+            b'<!ELEMENT p:a (p:b)><!ATTLIST p:a xmlns:p CDATA "u"><!ATTLIST p:b xmlns:p CDATA "v">',
+            "dtd-prefix",
+            "a graph needs one",
+        ),
     ],
 )
 def test_what_is_no_dtd_is_refused(data: bytes, code: str, says: str) -> None:
@@ -165,6 +173,15 @@ def test_files_elsewhere_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DtdError) as caught:
         ElementGraph.load(inner / "a.dtd")
     assert caught.value.code == "dtd-external"
+    (inner / "long.dtd").write_bytes(b'<!ENTITY % x SYSTEM "' + b"x" * 5000 + b'">%x;')
+    with pytest.raises(DtdError) as caught:
+        ElementGraph.load(inner / "long.dtd")
+    assert caught.value.code == "dtd-external"
+    (inner / "bad.mod").write_bytes(b"<!ELEMENT")
+    (inner / "bad.dtd").write_bytes(b'<!ENTITY % x SYSTEM "bad.mod">%x;')
+    with pytest.raises(DtdError) as caught:
+        ElementGraph.load(inner / "bad.dtd")
+    assert "bad.mod, line 1" in caught.value.detail
     with pytest.raises(DtdError) as caught:
         ElementGraph.load(tmp_path / "none.dtd")
     assert caught.value.code == "dtd-not-found"

@@ -56,10 +56,19 @@ REFUSED = {
         b"<a " + b" ".join(b"b%d='1'" % n for n in range(10_000)) + b"/>",
     ),
     "200,001 attributes": ("too-many-attributes", b"<a>" + b"<b c='1'/>" * 200_001 + b"</a>"),
-    "200,001 namespaces": (
-        "too-many-attributes",
-        b"<a>" + b"<b xmlns='u'/>" * 199_998 + b"<b c='' d='' e=''/></a>",
+    "10,001 namespaces": ("too-many-namespaces", b"<a>" + b"<b xmlns='u'/>" * 10_001 + b"</a>"),
+    "200,001 comments": ("too-many-elements", b"<a>" + b"<!---->" * 200_000 + b"</a>"),
+    "declared Latin-1 after a mark": (
+        "encoding-refused",
+        b'\xef\xbb\xbf<?xml version="1.0" encoding="ISO-8859-1"?><a/>',
     ),
+    "declared Latin-1 after many spaces": (
+        "encoding-refused",
+        b'<?xml version="1.0"' + b" " * 300 + b'encoding="ISO-8859-1"?><a/>',
+    ),
+    "many ampersands": ("not-well-formed", b"<!DOCTYPE a><a>" + b"&" * 1_000_000 + b"</a>"),
+    "many comments open": ("not-well-formed", b"<!DOCTYPE a><a>" + b"<!--" * 250_000),
+    "many sections open": ("not-well-formed", b"<!DOCTYPE a><a>" + b"<![CDATA[" * 100_000),
 }
 
 
@@ -95,12 +104,13 @@ def test_a_bare_doctype_can_be_refused() -> None:
 
 
 def test_every_limit_is_a_setting() -> None:
-    data = b"<a b='1'><c/></a>"
+    data = b"<a b='1' xmlns:n='u'><c/></a>"
     for limits, code in [
-        (MessageLimits(max_bytes=16), "too-large"),
+        (MessageLimits(max_bytes=28), "too-large"),
         (MessageLimits(max_elements=1), "too-many-elements"),
         (MessageLimits(max_attributes=0), "too-many-attributes"),
         (MessageLimits(max_names=2), "too-many-names"),
+        (MessageLimits(max_namespaces=0), "too-many-namespaces"),
         (MessageLimits(max_depth=1), "too-deep"),
     ]:
         with pytest.raises(MessageError) as caught:
@@ -153,12 +163,14 @@ def test_ordinary_messages_do_not_wear_a_thread() -> None:
 
 
 def test_a_full_dictionary_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second line: libxml2 says that it has no memory, and the message goes elsewhere."""
+    """libxml2 says that it has no memory, on two threads even, and the message goes elsewhere."""
     parse = etree.fromstring
-    main = threading.get_ident()
+    worn = [threading.get_ident()]
 
     def full(data: bytes, parser: etree.XMLParser) -> etree._Element:  # a thread worn out
-        if threading.get_ident() == main:
+        if threading.get_ident() not in worn and len(worn) == 1:
+            worn.append(threading.get_ident())
+        if threading.get_ident() in worn:
             raise etree.XMLSyntaxError("unknown error", 2, 0, 0)
         return parse(data, parser)
 
@@ -175,3 +187,24 @@ def test_errors_are_the_same_on_a_worn_thread(monkeypatch: pytest.MonkeyPatch) -
             with pytest.raises(MessageError) as caught:
                 Message.parse(data)
             assert caught.value.code == code
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    """Callers that bring no label table have one each."""
+    failures: list[BaseException] = []
+
+    def parse_many(thread: int) -> None:
+        try:
+            for turn in range(20):
+                names = b"".join(b"<n%d-%d-%d/>" % (thread, turn, n) for n in range(1000))
+                message = Message.parse(b"<r>" + names + b"</r>")
+                assert message.name(1000).local == f"n{thread}-{turn}-998"
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=parse_many, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

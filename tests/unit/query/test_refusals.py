@@ -19,6 +19,7 @@ EXPANSIONS = {
     "{9 parentheses}": "(" * 9,
     "{33 elements}": "<x>" * 33,
     "{25 descendant steps}": "//a" * 25,
+    "\\r": "\r",
     "\\n": "\n",
     "\\0": "\0",
     "\\ud800": "\ud800",
@@ -84,7 +85,7 @@ def test_error_of_a_long_line_shows_the_part_around_the_place() -> None:
 
 def test_error_as_a_record_is_what_a_program_needs() -> None:
     with pytest.raises(QueryError) as caught:
-        check("//a[contain(b)]")
+        check("//a[foo(b)]")
     record = caught.value.as_record()
     assert (record["code"], record["line"], record["column"]) == ("unknown-function", 1, 5)
     assert "`contains()`" in str(record["expected"])
