@@ -5,16 +5,20 @@ paths; when a message has one of them, or if it needs none, the filter is verifi
 engine on the node table.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from broker import reference
 from broker.documents import DOCUMENT, Message
+from broker.matching.beyond import Beyond, make_beyond
 from broker.matching.decompose import GuardedStep, guarded_path, needed_paths
 from broker.matching.determinised import Determinised, Entry
 from broker.matching.guards import POSITION, Guards, position_holds, values_at
-from broker.matching.nfa import Nfa, State, with_descendants
+from broker.matching.nfa import Nfa, State
 from broker.query import Filter
 from broker.query.syntax import Step
+
+_MOST_VALUES_KEPT = 256
+"""At each label path; values beyond that are looked up in the index each time."""
 
 
 class Automaton:
@@ -124,52 +128,63 @@ class Automaton:
         if not any(entry.guarded for entry in entries.values()):
             return
         label_paths = message.label_paths
+        elements = message.elements
         tags = message.labels.tags
-        step = self.nfa.step
-        looked_at = self.guards.looked_at
-        beyond: dict[int, list[State]] = {}
+        nfa, guards = self.nfa, self.guards
+        at: dict[int, list[Beyond]] = {}
         for node in range(DOCUMENT + 1, message.last + 1):
             label = label_paths[node]
             entry = entries[label]
-            states: list[State] = []
-            if beyond:
-                above = beyond.get(message.parents[node])
+            here: list[Beyond] = []
+            if at:
+                above = at.get(message.parents[node])
                 if above is not None:
-                    states = step(above, tags[label])
+                    tag = tags[label]
+                    here = [below for each in above if (below := each.step(tag, nfa, guards))]
             if entry.guarded:
-                states += self._pass_guards(message, node, entry)
-            elif not states:
-                continue
-            if any(state.number in looked_at for state in states):
-                states = self._pass_more_guards(message, node, states)
-            if states:
-                beyond[node] = states
-                for state in states:
-                    if state.accepts:
-                        numbers.update(state.accepts)
+                attributes, passed = entry.attributes, entry.passed
+                for pair in elements[node].items() if attributes else ():
+                    if pair[0] in attributes:
+                        found = passed[pair] if pair in passed else self._pass(entry, pair)
+                        if found is not None:
+                            here.append(found)
+                if entry.others:
+                    here += self._pass_others(message, node, entry)
+            if here:
+                if any(each.is_guarded for each in here):
+                    here = self._pass_more_guards(message, node, here)
+                at[node] = here
+                for each in here:
+                    numbers.update(each.accepts)
 
-    def _pass_guards(self, message: Message, node: int, entry: Entry) -> list[State]:
-        """The states that guards on the label path's states lead to at this element."""
-        found: list[State] = []
-        for where in entry.looked_at:
+    def _pass(self, entry: Entry, pair: tuple[str, str]) -> Beyond | None:
+        """Where a value leads that was not seen at this label path; kept while there is room."""
+        found = make_beyond(self._targets(*pair, entry.guarded), self.guards)
+        if len(entry.passed) < _MOST_VALUES_KEPT:
+            entry.passed[pair] = found
+        return found
+
+    def _pass_others(self, message: Message, node: int, entry: Entry) -> list[Beyond]:
+        """Where an element's text, string value and position lead."""
+        here: list[Beyond] = []
+        for where in entry.others:
             if where == POSITION:
-                found += self._passed_positions(message, node, entry.guarded)
+                states = self._passed_positions(message, node, entry.guarded)
+                if (found := make_beyond(states, self.guards)) is not None:
+                    here.append(found)
                 continue
             for value in values_at(message, node, where):
-                key = (where, value)
-                targets = entry.passed.get(key)
-                if targets is None:
-                    targets = self._targets(where, value, entry.guarded)
-                    if len(entry.passed) < 256:
-                        entry.passed[key] = targets
-                found += targets
-        return with_descendants({state.number: state for state in found}.values())
+                pair = (where, value)
+                found = entry.passed[pair] if pair in entry.passed else self._pass(entry, pair)
+                if found is not None:
+                    here.append(found)
+        return here
 
     def _targets(
         self, where: str, value: str, sources: frozenset[int] | set[int]
-    ) -> tuple[State, ...]:
+    ) -> Iterator[State]:
         edges = self.guards.by_value[where].passed(value)
-        return tuple(target for source, target in edges if source.number in sources)
+        return (target for source, target in edges if source.number in sources)
 
     def _passed_positions(
         self, message: Message, node: int, sources: frozenset[int] | set[int]
@@ -183,10 +198,10 @@ class Automaton:
             if position_holds(message, node, test, guard)
         ]
 
-    def _pass_more_guards(self, message: Message, node: int, states: list[State]) -> list[State]:
-        """The states and those that further guards on them lead to at the same element."""
-        active = {state.number: state for state in states}
-        pending = set(active)
+    def _pass_more_guards(self, message: Message, node: int, here: list[Beyond]) -> list[Beyond]:
+        """With what further guards lead to at the same element."""
+        known = {state.number for each in here for state in each.states}
+        pending = known
         while pending:
             found: list[State] = []
             wheres = {w for number in pending for w in self.guards.looked_at.get(number, ())}
@@ -196,7 +211,9 @@ class Automaton:
                     continue
                 for value in values_at(message, node, where):
                     found += self._targets(where, value, pending)
-            new = [state for state in with_descendants(found) if state.number not in active]
-            pending = {state.number for state in new}
-            active.update((state.number, state) for state in new)
-        return list(active.values())
+            new = make_beyond((state for state in found if state.number not in known), self.guards)
+            pending = {state.number for state in new.states} - known if new else set()
+            known |= pending
+            if new is not None:
+                here = [*here, new]
+        return here

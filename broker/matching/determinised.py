@@ -9,10 +9,11 @@ full it becomes the old half, and what was in the old one and not asked for sinc
 cache follows the traffic, and a hostile set of paths costs the stepping of the NFA, not memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from broker.documents.labels import ROOT_LABEL, LabelPaths
-from broker.matching.guards import Guards
+from broker.matching.beyond import Beyond
+from broker.matching.guards import NOT_ATTRIBUTES, Guards
 from broker.matching.match_set import NOTHING, Accept, accept_of, union
 from broker.matching.nfa import Nfa, State
 
@@ -23,7 +24,16 @@ _STATE_BYTES = 8
 class Entry:
     """What is known of a label path."""
 
-    __slots__ = ("active", "bits", "guarded", "looked_at", "numbers", "passed", "watched")
+    __slots__ = (
+        "active",
+        "attributes",
+        "bits",
+        "guarded",
+        "numbers",
+        "others",
+        "passed",
+        "watched",
+    )
 
     def __init__(
         self,
@@ -31,7 +41,7 @@ class Entry:
         reached: Accept,
         watched: tuple[int, ...],
         guarded: frozenset[int],
-        looked_at: tuple[str, ...],
+        looked_at: Iterable[str],
     ) -> None:
         self.active = active
         self.bits, self.numbers = reached
@@ -40,9 +50,12 @@ class Entry:
         """The watches on paths accepted here or above."""
         self.guarded = guarded
         """The active states that have guards."""
-        self.looked_at = looked_at
-        """What those guards look at."""
-        self.passed: dict[tuple[str, str], tuple[State, ...]] = {}
+        looked_at = frozenset(looked_at)
+        self.others = tuple(sorted(looked_at & NOT_ATTRIBUTES))
+        """What those guards look at beside attributes."""
+        self.attributes = looked_at - NOT_ATTRIBUTES
+        """The attributes that they look at."""
+        self.passed: dict[tuple[str, str], Beyond | None] = {}
         """Where values lead that were seen at this label path."""
 
     def size_in_bytes(self) -> int:
@@ -127,8 +140,8 @@ class Determinised:
             reached = union(reached, accept_of(decided, universe), universe)
         if watches:
             watched = (*watched, *watches)
-        looked_at = sorted({each for number in guarded for each in self.guards.looked_at[number]})
-        return Entry(tuple(active), reached, watched, frozenset(guarded), tuple(looked_at))
+        looked_at = {each for number in guarded for each in self.guards.looked_at[number]}
+        return Entry(tuple(active), reached, watched, frozenset(guarded), looked_at)
 
     @property
     def cached(self) -> tuple[int, int]:

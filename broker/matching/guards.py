@@ -32,6 +32,7 @@ Edge = tuple[State, State]
 STRING_VALUE = "."
 TEXT = "text()"
 POSITION = "position()"
+NOT_ATTRIBUTES = frozenset((STRING_VALUE, TEXT, POSITION))
 
 
 def looked_at(guard: Comparison | Exists | StringTest) -> str:

@@ -4,6 +4,8 @@ import gzip
 import random
 from pathlib import Path
 
+from lxml import etree
+
 NITF = Path("../shared/data/nitf")
 
 
@@ -65,3 +67,12 @@ def _random_message(rng: random.Random) -> bytes:
     while budget > 0:
         content += element(2)
     return f"<news>{content}</news>".encode()
+
+
+def attribute_names(messages: list[bytes]) -> list[str]:
+    """The names of the attributes that messages have, sorted."""
+    names: set[str] = set()
+    for data in messages:
+        for element in etree.fromstring(data).iter(etree.Element):
+            names.update(str(name) for name in element.keys())  # noqa: SIM118 - no mapping
+    return sorted(names)
