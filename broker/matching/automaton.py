@@ -8,7 +8,7 @@ engine on the node table.
 from collections.abc import Iterable, Iterator
 
 from broker import reference
-from broker.documents import DOCUMENT, Message
+from broker.documents import Message
 from broker.matching.beyond import Beyond, make_beyond
 from broker.matching.decompose import GuardedStep, guarded_path, needed_paths
 from broker.matching.determinised import Determinised, Entry
@@ -127,34 +127,43 @@ class Automaton:
         """
         if not any(entry.guarded for entry in entries.values()):
             return
-        label_paths = message.label_paths
         elements = message.elements
+        parents = message.parents
         tags = message.labels.tags
         nfa, guards = self.nfa, self.guards
         at: dict[int, list[Beyond]] = {}
-        for node in range(DOCUMENT + 1, message.last + 1):
-            label = label_paths[node]
+        for node, label in enumerate(message.label_paths):
             entry = entries[label]
+            above = at.get(parents[node])
+            if above is None and not entry.guarded:
+                continue
             here: list[Beyond] = []
-            if at:
-                above = at.get(message.parents[node])
-                if above is not None:
-                    tag = tags[label]
-                    here = [below for each in above if (below := each.step(tag, nfa, guards))]
-            if entry.guarded:
+            if above is not None:
+                tag = tags[label]
+                for each in above:
+                    below = each.following.get(tag, each)
+                    if below is each:
+                        below = each.step(tag, nfa, guards)
+                    if below is not None:
+                        here.append(below)
+            if entry.attributes:
                 attributes, passed = entry.attributes, entry.passed
-                for pair in elements[node].items() if attributes else ():
+                for pair in elements[node].items():
                     if pair[0] in attributes:
                         found = passed[pair] if pair in passed else self._pass(entry, pair)
                         if found is not None:
                             here.append(found)
-                if entry.others:
-                    here += self._pass_others(message, node, entry)
-            if here:
-                if any(each.is_guarded for each in here):
-                    here = self._pass_more_guards(message, node, here)
-                at[node] = here
-                for each in here:
+            if entry.others:
+                here += self._pass_others(message, node, entry)
+            if not here:
+                continue
+            at[node] = here
+            for each in here:
+                if each.is_guarded:
+                    here = at[node] = self._pass_more_guards(message, node, here)
+                    break
+            for each in here:
+                if each.accepts:
                     numbers.update(each.accepts)
 
     def _pass(self, entry: Entry, pair: tuple[str, str]) -> Beyond | None:

@@ -25,12 +25,9 @@ class Beyond:
         self.following: dict[str, Beyond | None] = {}
 
     def step(self, tag: str, nfa: Nfa, guards: Guards) -> "Beyond | None":
-        """What is left of it for a child with this name."""
-        try:
-            return self.following[tag]
-        except KeyError:
-            following = self.following[tag] = make_beyond(nfa.step(self.states, tag), guards)
-            return following
+        """What is left of it for a child with this name; kept in `following`."""
+        following = self.following[tag] = make_beyond(nfa.step(self.states, tag), guards)
+        return following
 
 
 def make_beyond(states: Iterable[State], guards: Guards) -> Beyond | None:
