@@ -8,11 +8,19 @@ engine on the node table.
 from collections.abc import Iterable, Iterator
 
 from broker import reference
-from broker.documents import Message
+from broker.documents import DOCUMENT, Message
 from broker.matching.beyond import Beyond, make_beyond
-from broker.matching.decompose import GuardedStep, guarded_path, needed_paths
+from broker.matching.decompose import GuardedStep, Nested, guarded_path, needed_paths
 from broker.matching.determinised import Determinised, Entry
-from broker.matching.guards import POSITION, Guards, position_holds, values_at
+from broker.matching.guards import (
+    BELOW,
+    POSITION,
+    Guards,
+    position_holds,
+    value_holds,
+    values_at,
+)
+from broker.matching.nested import Marks, MarksAt
 from broker.matching.nfa import Nfa, State
 from broker.query import Filter
 from broker.query.syntax import Step
@@ -27,13 +35,14 @@ class Automaton:
     def __init__(self, max_cache_bytes: int) -> None:
         self.nfa = Nfa()
         self.guards = Guards()
+        self.marks = Marks(self.nfa)
         self.universe = 0
         self.queries: dict[int, Filter] = {}
         self.watchers: dict[int, list[int]] = {}
         self.watch_of: dict[tuple[Step, ...], int] = {}
         self.unconditional: set[int] = set()
         self.determinised = Determinised(
-            self.nfa, self.guards, lambda: self.universe, max_cache_bytes
+            self.nfa, self.guards, self.marks, lambda: self.universe, max_cache_bytes
         )
 
     def __len__(self) -> int:
@@ -59,7 +68,11 @@ class Automaton:
                 target = self.guards.target(state, guard)
                 if target is None:
                     target = self.nfa.new_state()
-                    self.guards.add(state, step, guard, target)
+                    if isinstance(guard, Nested):
+                        mark = self.marks.number(guard)
+                        self.guards.add_mark(state, guard, mark, target)
+                    else:
+                        self.guards.add(state, step, guard, target)
                 state = target
         self.nfa.accept(state, number)
 
@@ -131,6 +144,7 @@ class Automaton:
         parents = message.parents
         tags = message.labels.tags
         nfa, guards = self.nfa, self.guards
+        marked = self._collect_marks(message, entries) if len(self.marks) else _Marked()
         at: dict[int, list[Beyond]] = {}
         for node, label in enumerate(message.label_paths):
             entry = entries[label]
@@ -155,12 +169,14 @@ class Automaton:
                             here.append(found)
             if entry.others:
                 here += self._pass_others(message, node, entry)
+                if BELOW in entry.others:
+                    here += self._pass_marks(node, entry, marked)
             if not here:
                 continue
             at[node] = here
             for each in here:
                 if each.is_guarded:
-                    here = at[node] = self._pass_more_guards(message, node, here)
+                    here = at[node] = self._pass_more_guards(message, node, here, marked)
                     break
             for each in here:
                 if each.accepts:
@@ -177,6 +193,8 @@ class Automaton:
         """Where an element's text, string value and position lead."""
         here: list[Beyond] = []
         for where in entry.others:
+            if where == BELOW:
+                continue
             if where == POSITION:
                 states = self._passed_positions(message, node, entry.guarded)
                 if (found := make_beyond(states, self.guards)) is not None:
@@ -188,6 +206,45 @@ class Automaton:
                 if found is not None:
                     here.append(found)
         return here
+
+    def _collect_marks(self, message: Message, entries: dict[int, Entry]) -> "_Marked":
+        """The marks of all anchors: each element gives those it completes to its ancestors."""
+        marked = _Marked()
+        depths = message.labels.depths
+        open_nodes = [DOCUMENT] * (message.labels.deepest + 1)
+        for node, label in enumerate(message.label_paths):
+            open_nodes[depths[label]] = node
+            for each in entries[label].marks:
+                anchor = open_nodes[each.depth]
+                if each.marks:
+                    marked.structural.setdefault(anchor, set()).add(each)
+                for mark in each.conditional:
+                    last = self.marks.last[mark]
+                    assert last is not None
+                    if value_holds(message, node, last):
+                        marked.conditional.setdefault(anchor, set()).add(mark)
+        return marked
+
+    def _pass_marks(self, node: int, entry: Entry, marked: "_Marked") -> list[Beyond]:
+        """Where the marks of an element lead from the states of its label path."""
+        here: list[Beyond] = []
+        for each in marked.structural.get(node, ()):
+            if each.beyond is False:
+                each.beyond = make_beyond(self._mark_targets(each.marks, entry), self.guards)
+            if isinstance(each.beyond, Beyond):
+                here.append(each.beyond)
+        conditional = marked.conditional.get(node)
+        if conditional:
+            found = make_beyond(self._mark_targets(conditional, entry), self.guards)
+            if found is not None:
+                here.append(found)
+        return here
+
+    def _mark_targets(self, marks: Iterable[int], entry: Entry) -> Iterator[State]:
+        for mark in marks:
+            for source, target in self.guards.by_mark.get(mark, ()):
+                if source.number in entry.guarded:
+                    yield target
 
     def _targets(
         self, where: str, value: str, sources: frozenset[int] | set[int]
@@ -207,7 +264,9 @@ class Automaton:
             if position_holds(message, node, test, guard)
         ]
 
-    def _pass_more_guards(self, message: Message, node: int, here: list[Beyond]) -> list[Beyond]:
+    def _pass_more_guards(
+        self, message: Message, node: int, here: list[Beyond], marked: "_Marked"
+    ) -> list[Beyond]:
         """With what further guards lead to at the same element."""
         known = {state.number for each in here for state in each.states}
         pending = known
@@ -218,6 +277,16 @@ class Automaton:
                 if where == POSITION:
                     found += self._passed_positions(message, node, pending)
                     continue
+                if where == BELOW:
+                    present = marked.at(node)
+                    waiting = self.guards.marks_on
+                    found += [
+                        target
+                        for number in pending
+                        for mark, target in waiting.get(number, ())
+                        if mark in present
+                    ]
+                    continue
                 for value in values_at(message, node, where):
                     found += self._targets(where, value, pending)
             new = make_beyond((state for state in found if state.number not in known), self.guards)
@@ -226,3 +295,20 @@ class Automaton:
             if new is not None:
                 here = [*here, new]
         return here
+
+
+class _Marked:
+    """The marks of one message, by the element that they are for."""
+
+    __slots__ = ("conditional", "structural")
+
+    def __init__(self) -> None:
+        self.structural: dict[int, set[MarksAt]] = {}
+        self.conditional: dict[int, set[int]] = {}
+
+    def at(self, node: int) -> set[int]:
+        """All marks of an element."""
+        marks = set(self.conditional.get(node, ()))
+        for each in self.structural.get(node, ()):
+            marks.update(each.marks)
+        return marks

@@ -1,7 +1,8 @@
 """A filter in the parts that the automaton can decide, and the parts it can't.
 
-- A *guarded path* is a path from the root whose predicates look only at the element they stand on:
-  its attributes, its text, its string value, its position. The automaton decides it alone.
+- A *guarded path* is a path from the root whose predicates look at the element they stand on, its
+  attributes, its text, its string value, its position, or down a bare path below it. The automaton
+  decides it alone.
 - Every other condition has *needed paths*: bare paths from the root without which it can't hold.
   When a message has them, the condition is verified on the node table.
 """
@@ -27,8 +28,20 @@ from broker.query.syntax import (
     StringTest,
 )
 
-Guard = Comparison | Exists | StringTest | PositionTest | LastTest
-"""A predicate that is decided by the element that it stands on."""
+
+class Nested(NamedTuple):
+    """A guard that looks below its element."""
+
+    prefix: tuple[Step, ...]
+    """The bare steps that lead to the element."""
+    steps: tuple[Step, ...]
+    """The bare steps that lead on from it."""
+    last: Comparison | Exists | None
+    """What must hold of the element at their end."""
+
+
+Guard = Comparison | Exists | StringTest | PositionTest | LastTest | Nested
+"""A predicate that is decided by the element that it stands on, or by what is below it."""
 
 
 class GuardedStep(NamedTuple):
@@ -44,11 +57,13 @@ def guarded_path(condition: Condition) -> tuple[GuardedStep, ...] | None:
         return None
     path = condition.path
     steps: list[GuardedStep] = []
+    prefix: tuple[Step, ...] = ()
     for step in path.steps:
-        guards = _guards_of(step.predicates)
+        prefix += (Step(step.axis, step.test),)
+        guards = _guards_of(step.predicates, prefix)
         if step.test is PARENT or guards is None:
             return None
-        steps.append(GuardedStep(Step(step.axis, step.test), guards))
+        steps.append(GuardedStep(prefix[-1], guards))
     if path.end is not None:
         if path.end.axis is Axis.DESCENDANT or not steps:
             return None
@@ -58,7 +73,9 @@ def guarded_path(condition: Condition) -> tuple[GuardedStep, ...] | None:
     return tuple(steps)
 
 
-def _guards_of(predicates: tuple[Predicate, ...]) -> tuple[Guard, ...] | None:
+def _guards_of(
+    predicates: tuple[Predicate, ...], prefix: tuple[Step, ...]
+) -> tuple[Guard, ...] | None:
     guards: list[Guard] = []
     for index, predicate in enumerate(predicates):
         if isinstance(predicate, PositionTest | LastTest):
@@ -67,9 +84,12 @@ def _guards_of(predicates: tuple[Predicate, ...]) -> tuple[Guard, ...] | None:
             guards.append(predicate)
             continue
         for part in predicate.operands if isinstance(predicate, And) else (predicate,):
-            if not _looks_at_its_element(part):
+            if _looks_at_its_element(part):
+                guards.append(part)  # type: ignore[arg-type]  # tried in the line above
+            elif (nested := _nested(part, prefix)) is not None:
+                guards.append(nested)
+            else:
                 return None
-            guards.append(part)  # type: ignore[arg-type]  # tried in the line above
     return tuple(sorted(guards, key=_selectivity))
 
 
@@ -89,6 +109,24 @@ def _looks_at_its_element(condition: Condition) -> bool:
     return path.start is CONTEXT and not path.steps and is_near
 
 
+def _nested(condition: Condition, prefix: tuple[Step, ...]) -> Nested | None:
+    """A condition on a bare path below the element, as a guard."""
+    match condition:
+        case Exists(path):
+            last: Comparison | Exists | None = None
+            if path.end is not None:
+                last = Exists(Path(CONTEXT, (), path.end))
+        case Comparison(operand=Path() as path, operator=operator, literal=literal):
+            last = Comparison(Path(CONTEXT, (), path.end), operator, literal)
+        case _:
+            return None
+    is_bare = all(step.test is not PARENT and not step.predicates for step in path.steps)
+    is_near = path.end is None or path.end.axis is Axis.CHILD
+    if path.start is CONTEXT and path.steps and is_bare and is_near:
+        return Nested(prefix, path.steps, last)
+    return None
+
+
 def _selectivity(guard: Guard) -> tuple[int, str]:
     """Predicate sorting (YFILTER 5.2): what rarely holds, and is cheap to look up, goes first.
 
@@ -96,6 +134,8 @@ def _selectivity(guard: Guard) -> tuple[int, str]:
     """
     if isinstance(guard, PositionTest | LastTest):
         return (0, "")
+    if isinstance(guard, Nested):
+        return (5, repr(guard.steps))
     if isinstance(guard, Comparison):
         return (1 if guard.operator.value == "=" else 2, repr(guard.literal))
     return (3 if isinstance(guard, StringTest) else 4, "")

@@ -15,6 +15,7 @@ from broker.documents.labels import ROOT_LABEL, LabelPaths
 from broker.matching.beyond import Beyond
 from broker.matching.guards import NOT_ATTRIBUTES, Guards
 from broker.matching.match_set import NOTHING, Accept, accept_of, union
+from broker.matching.nested import Marks, MarksAt
 from broker.matching.nfa import Nfa, State
 
 _ENTRY_BYTES = 300
@@ -29,6 +30,8 @@ class Entry:
         "attributes",
         "bits",
         "guarded",
+        "marks",
+        "nesting",
         "numbers",
         "others",
         "passed",
@@ -37,11 +40,14 @@ class Entry:
 
     def __init__(
         self,
+        *,
         active: tuple[State, ...],
         reached: Accept,
         watched: tuple[int, ...],
         guarded: frozenset[int],
         looked_at: Iterable[str],
+        nesting: dict[int, tuple[State, ...]],
+        marks: tuple[MarksAt, ...],
     ) -> None:
         self.active = active
         self.bits, self.numbers = reached
@@ -55,12 +61,18 @@ class Entry:
         """What those guards look at beside attributes."""
         self.attributes = looked_at - NOT_ATTRIBUTES
         """The attributes that they look at."""
+        self.nesting = nesting
+        """The active states of nested paths, by the depth of the element they began at."""
+        self.marks = marks
+        """The marks that elements here complete for their ancestors."""
         self.passed: dict[tuple[str, str], Beyond | None] = {}
         """Where values lead that were seen at this label path."""
 
     def size_in_bytes(self) -> int:
         """About what it takes in memory."""
         states = len(self.active) + len(self.watched) + 8 * len(self.guarded)
+        states += sum(len(each) + 10 for each in self.nesting.values())
+        states += sum(len(each.marks) + len(each.conditional) + 20 for each in self.marks)
         reached = self.bits.bit_length() // 7 + 8 * len(self.numbers)
         return _ENTRY_BYTES + _STATE_BYTES * states + reached
 
@@ -72,10 +84,16 @@ class Determinised:
     """
 
     def __init__(
-        self, nfa: Nfa, guards: Guards, universe: Callable[[], int], max_bytes: int
+        self,
+        nfa: Nfa,
+        guards: Guards,
+        marks: Marks,
+        universe: Callable[[], int],
+        max_bytes: int,
     ) -> None:
         self.nfa = nfa
         self.guards = guards
+        self.marks = marks
         self.universe = universe
         self.max_bytes = max_bytes
         self.labels: LabelPaths | None = None
@@ -122,10 +140,12 @@ class Determinised:
             active = self.nfa.start()
             reached: Accept = NOTHING
             watched: tuple[int, ...] = ()
+            nesting: dict[int, tuple[State, ...]] = {}
         else:
             above = self.find(self.labels.parents[label], transient)
             active = self.nfa.step(above.active, self.labels.tags[label])
             reached, watched = Accept(above.bits, above.numbers), above.watched
+            nesting = self._step_nesting(above.nesting, self.labels.tags[label])
         decided: list[int] = []
         watches: list[int] = []
         guarded: list[int] = []
@@ -141,7 +161,26 @@ class Determinised:
         if watches:
             watched = (*watched, *watches)
         looked_at = {each for number in guarded for each in self.guards.looked_at[number]}
-        return Entry(tuple(active), reached, watched, frozenset(guarded), looked_at)
+        completed = [self.marks.completed(*each) for each in nesting.items()]
+        marks = tuple(each for each in completed if each is not None)
+        states = tuple(active)
+        if begun := self.marks.begin(states):
+            nesting[self.labels.depths[label]] = begun
+        return Entry(
+            active=states,
+            reached=reached,
+            watched=watched,
+            guarded=frozenset(guarded),
+            looked_at=looked_at,
+            nesting=nesting,
+            marks=marks,
+        )
+
+    def _step_nesting(
+        self, nesting: dict[int, tuple[State, ...]], tag: str
+    ) -> dict[int, tuple[State, ...]]:
+        stepped = ((depth, self.nfa.step(states, tag)) for depth, states in nesting.items())
+        return {depth: tuple(states) for depth, states in stepped if states}
 
     @property
     def cached(self) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 
 from broker.documents import Message
-from broker.matching.decompose import Guard
+from broker.matching.decompose import Guard, Nested
 from broker.matching.nfa import State
 from broker.query.syntax import (
     Comparison,
@@ -32,7 +32,8 @@ Edge = tuple[State, State]
 STRING_VALUE = "."
 TEXT = "text()"
 POSITION = "position()"
-NOT_ATTRIBUTES = frozenset((STRING_VALUE, TEXT, POSITION))
+BELOW = "/"
+NOT_ATTRIBUTES = frozenset((STRING_VALUE, TEXT, POSITION, BELOW))
 
 
 def looked_at(guard: Comparison | Exists | StringTest) -> str:
@@ -136,6 +137,9 @@ class Guards:
     def __init__(self) -> None:
         self.by_value: dict[str, ValueIndex] = {}
         self.positions: dict[int, list[tuple[NameTest, PositionTest | LastTest, State]]] = {}
+        self.by_mark: dict[int, list[Edge]] = {}
+        self.marks_on: dict[int, list[tuple[int, State]]] = {}
+        """The marks that guards on a state wait for, by the number of the state."""
         self.looked_at: dict[int, set[str]] = {}
         """What the guards on a state look at, by the number of the state."""
         self._targets: dict[tuple[int, Guard], State] = {}
@@ -152,9 +156,17 @@ class Guards:
             self.positions.setdefault(state.number, []).append((step.test, guard, target))
             self.looked_at.setdefault(state.number, set()).add(POSITION)
             return
+        assert not isinstance(guard, Nested)
         where = looked_at(guard)
         self.looked_at.setdefault(state.number, set()).add(where)
         self.by_value.setdefault(where, ValueIndex()).add(guard, (state, target))
+
+    def add_mark(self, state: State, nested: Nested, mark: int, target: State) -> None:
+        """Put a guard on a state that a mark on the element passes."""
+        self._targets[state.number, nested] = target
+        self.by_mark.setdefault(mark, []).append((state, target))
+        self.marks_on.setdefault(state.number, []).append((mark, target))
+        self.looked_at.setdefault(state.number, set()).add(BELOW)
 
 
 def values_at(message: Message, node: int, where: str) -> Iterable[str]:
@@ -177,3 +189,11 @@ def position_holds(
     if isinstance(guard, LastTest):
         return candidates[-1] == node
     return compare(float(candidates.index(node) + 1), guard.operator, guard.number)
+
+
+def value_holds(message: Message, node: int, guard: Comparison | Exists) -> bool:
+    """Whether an element passes a guard that looks at it alone."""
+    values = values_at(message, node, looked_at(guard))
+    if isinstance(guard, Exists):
+        return any(True for _ in values)
+    return any(compare(value, guard.operator, guard.literal) for value in values)
