@@ -12,11 +12,11 @@ cache follows the traffic, and a hostile set of paths costs the stepping of the 
 from collections.abc import Callable, Iterable
 
 from broker.documents.labels import ROOT_LABEL, LabelPaths
-from broker.matching.beyond import Beyond
-from broker.matching.guards import NOT_ATTRIBUTES, Guards
+from broker.matching.marks import Marks, MarksAt
 from broker.matching.match_set import NOTHING, Accept, accept_of, union
-from broker.matching.nested import Marks, MarksAt
 from broker.matching.nfa import Nfa, State
+from broker.matching.patterns import Patterns
+from broker.matching.value_index import NOT_ATTRIBUTES, Tests
 
 _ENTRY_BYTES = 300
 _STATE_BYTES = 8
@@ -29,13 +29,15 @@ class Entry:
         "active",
         "attributes",
         "bits",
-        "guarded",
+        "is_anchor",
         "marks",
         "nesting",
         "numbers",
         "others",
-        "passed",
-        "watched",
+        "shown",
+        "signals",
+        "tested",
+        "unkeyed",
     )
 
     def __init__(
@@ -43,8 +45,9 @@ class Entry:
         *,
         active: tuple[State, ...],
         reached: Accept,
-        watched: tuple[int, ...],
-        guarded: frozenset[int],
+        signals: tuple[int, ...],
+        tested: frozenset[int],
+        unkeyed: tuple[int, ...],
         looked_at: Iterable[str],
         nesting: dict[int, tuple[State, ...]],
         marks: tuple[MarksAt, ...],
@@ -52,27 +55,30 @@ class Entry:
         self.active = active
         self.bits, self.numbers = reached
         """The queries accepted here or at a label path above, in the two forms of `Accept`."""
-        self.watched = watched
-        """The watches on paths accepted here or above."""
-        self.guarded = guarded
-        """The active states that have guards."""
+        self.signals = signals
+        """The signals accepted here or above."""
+        self.tested = tested
+        """The active states that have tests."""
+        self.unkeyed = unkeyed
+        """The active states with patterns that need no single mark."""
         looked_at = frozenset(looked_at)
         self.others = tuple(sorted(looked_at & NOT_ATTRIBUTES))
-        """What those guards look at beside attributes."""
+        """What those tests look at beside attributes."""
         self.attributes = looked_at - NOT_ATTRIBUTES
         """The attributes that they look at."""
         self.nesting = nesting
         """The active states of nested paths, by the depth of the element they began at."""
         self.marks = marks
         """The marks that elements here complete for their ancestors."""
-        self.passed: dict[tuple[str, str], Beyond | None] = {}
-        """Where values lead that were seen at this label path."""
+        self.shown: dict[tuple[str, str], tuple[int, ...]] = {}
+        """The marks that values show which were seen at this label path."""
+        self.is_anchor = bool(tested or unkeyed)
 
     def size_in_bytes(self) -> int:
         """About what it takes in memory."""
-        states = len(self.active) + len(self.watched) + 8 * len(self.guarded)
+        states = len(self.active) + len(self.signals) + 8 * len(self.tested)
         states += sum(len(each) + 10 for each in self.nesting.values())
-        states += sum(len(each.marks) + len(each.conditional) + 20 for each in self.marks)
+        states += sum(8 * len(each.marks) + 16 * len(each.conditional) + 20 for each in self.marks)
         reached = self.bits.bit_length() // 7 + 8 * len(self.numbers)
         return _ENTRY_BYTES + _STATE_BYTES * states + reached
 
@@ -86,14 +92,16 @@ class Determinised:
     def __init__(
         self,
         nfa: Nfa,
-        guards: Guards,
+        tests: Tests,
         marks: Marks,
+        patterns: Patterns,
         universe: Callable[[], int],
         max_bytes: int,
     ) -> None:
         self.nfa = nfa
-        self.guards = guards
+        self.tests = tests
         self.marks = marks
+        self.patterns = patterns
         self.universe = universe
         self.max_bytes = max_bytes
         self.labels: LabelPaths | None = None
@@ -139,28 +147,28 @@ class Determinised:
         if label == ROOT_LABEL:
             active = self.nfa.start()
             reached: Accept = NOTHING
-            watched: tuple[int, ...] = ()
+            signals: tuple[int, ...] = ()
             nesting: dict[int, tuple[State, ...]] = {}
         else:
             above = self.find(self.labels.parents[label], transient)
             active = self.nfa.step(above.active, self.labels.tags[label])
-            reached, watched = Accept(above.bits, above.numbers), above.watched
+            reached, signals = Accept(above.bits, above.numbers), above.signals
             nesting = self._step_nesting(above.nesting, self.labels.tags[label])
         decided: list[int] = []
-        watches: list[int] = []
-        guarded: list[int] = []
+        signalled: list[int] = []
         for state in active:
             if state.accepts:
                 for accepted in state.accepts:
-                    (decided if accepted >= 0 else watches).append(accepted)
-            if state.number in self.guards.looked_at:
-                guarded.append(state.number)
+                    (decided if accepted >= 0 else signalled).append(accepted)
         if decided:
             universe = self.universe()
             reached = union(reached, accept_of(decided, universe), universe)
-        if watches:
-            watched = (*watched, *watches)
-        looked_at = {each for number in guarded for each in self.guards.looked_at[number]}
+        if signalled:
+            signals = (*signals, *signalled)
+        numbers = [state.number for state in active]
+        tested = [number for number in numbers if number in self.tests.looked_at]
+        unkeyed = [number for number in numbers if number in self.patterns.without_key]
+        looked_at = {each for number in tested for each in self.tests.looked_at[number]}
         completed = [self.marks.completed(*each) for each in nesting.items()]
         marks = tuple(each for each in completed if each is not None)
         states = tuple(active)
@@ -169,8 +177,9 @@ class Determinised:
         return Entry(
             active=states,
             reached=reached,
-            watched=watched,
-            guarded=frozenset(guarded),
+            signals=signals,
+            tested=frozenset(tested),
+            unkeyed=tuple(unkeyed),
             looked_at=looked_at,
             nesting=nesting,
             marks=marks,

@@ -1,0 +1,84 @@
+"""Marks: what elements show, by which patterns are decided.
+
+A *path mark* is completed by an element below the anchor. Which elements complete which marks for
+which ancestors is decided by label paths: the paths of marks go on from the state that leads to
+their anchor, in tries of their own, and an element completes a mark for its ancestor at a certain
+depth. A *test mark* is shown by the element itself; tests are found by value (`value_index.py`).
+"""
+
+from broker.matching.nfa import Nfa, State, with_descendants
+from broker.matching.patterns import Pattern
+
+
+class MarksAt:
+    """The path marks that elements with one label path complete for their ancestor at one depth."""
+
+    __slots__ = ("conditional", "decided", "depth", "marks", "others")
+
+    def __init__(
+        self, depth: int, marks: frozenset[int], conditional: tuple[tuple[int, int], ...]
+    ) -> None:
+        self.depth = depth
+        self.marks = marks
+        """Those that are complete by the element's being there."""
+        self.conditional = conditional
+        """Those that are complete if the element has a pattern: (number of the pattern, mark)."""
+        self.decided: list[Pattern] | None = None
+        """The patterns that need just one of the marks; looked up when first needed."""
+        self.others: list[Pattern] = []
+        """The other patterns that have one of the marks as their key."""
+
+
+class Marks:
+    """All marks of an automaton."""
+
+    def __init__(self, nfa: Nfa) -> None:
+        self.nfa = nfa
+        self.rank: dict[int, int] = {}
+        """How rare a mark is thought to be: the key of a pattern is its rarest mark."""
+        self.starts: dict[int, State] = {}
+        """Where the paths of marks begin, by the number of the state of their anchor."""
+        self._paths: dict[tuple[int, int | None], int] = {}
+        self._patterns: dict[int, int] = {}
+
+    def new(self, rank: int) -> int:
+        """A mark that nothing shows so far."""
+        mark = len(self.rank)
+        self.rank[mark] = rank
+        return mark
+
+    def start(self, anchor: State) -> State:
+        """Where the paths of an anchor's marks begin."""
+        state = self.starts.get(anchor.number)
+        if state is None:
+            state = self.starts[anchor.number] = self.nfa.new_state()
+        return state
+
+    def path(self, end: State, pattern: Pattern | None, length: int) -> int:
+        """The mark of a path that ends in a state, at an element with a pattern if one is given."""
+        key = (end.number, pattern.number if pattern is not None else None)
+        mark = self._paths.get(key)
+        if mark is None:
+            mark = self._paths[key] = self.new(rank=50 - min(length, 40))
+            if pattern is not None:
+                self._patterns[mark] = pattern.number
+            self.nfa.accept(end, mark)
+        return mark
+
+    def begin(self, active: tuple[State, ...]) -> tuple[State, ...]:
+        """The states in which the paths of marks begin at an element with these states active."""
+        starts = self.starts
+        found = [starts[state.number] for state in active if state.number in starts]
+        return tuple(with_descendants(found)) if found else ()
+
+    def completed(self, depth: int, active: tuple[State, ...]) -> MarksAt | None:
+        """The marks that these states of marks' paths accept, for the anchor at a depth."""
+        marks = [mark for state in active if state.accepts for mark in state.accepts]
+        if not marks:
+            return None
+        patterns = self._patterns
+        return MarksAt(
+            depth,
+            frozenset(mark for mark in marks if mark not in patterns),
+            tuple((patterns[mark], mark) for mark in marks if mark in patterns),
+        )
