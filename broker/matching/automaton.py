@@ -6,6 +6,8 @@ decided from the signals; those that the automaton can't decide are verified by 
 when a message has a signal that they need.
 """
 
+from collections.abc import Iterable
+
 from broker import reference
 from broker.documents import Message
 from broker.matching.compile import Compiler, NotDecidedError, needed_paths
@@ -16,6 +18,8 @@ from broker.matching.patterns import Formula, Pattern, Patterns, evaluate, neede
 from broker.matching.value_index import POSITION, Tests, values_at
 from broker.query import Filter
 from broker.query.syntax import And, Condition, Exists, Not, Or, Path, Step
+
+_FEW_PATTERNS = 12
 
 _MOST_VALUES_KEPT = 256
 """At each label path; values beyond that are looked up in the index each time."""
@@ -39,12 +43,12 @@ class Automaton:
         """Filters that are looked at whatever signals there are."""
         self.signal_of: dict[Path | tuple[Step, ...], int] = {}
         self.determinised = Determinised(
-            self.nfa,
-            self.tests,
-            self.marks,
-            self.patterns,
-            lambda: self.universe,
-            max_cache_bytes,
+            nfa=self.nfa,
+            tests=self.tests,
+            marks=self.marks,
+            patterns=self.patterns,
+            universe=lambda: self.universe,
+            max_bytes=max_cache_bytes,
         )
 
     def __len__(self) -> int:
@@ -165,63 +169,89 @@ class _Pass:
 
     def run(self, outcomes: set[int]) -> None:
         """Add the outcomes of all patterns that hold."""
-        entries, given, proven = self.entries, self.given, self.proven
-        ancestors = _Ancestors(self.message)
-        label_paths = self.message.label_paths
-        for node in range(self.message.last, 0, -1):
+        message, entries, patterns = self.message, self.entries, self.patterns
+        given, proven = self.given, self.proven
+        has_keys: set[int] = set()
+        label_paths, parents, depths = message.label_paths, message.parents, message.labels.depths
+        path = [-1] * (message.labels.deepest + 1)
+        nothing: set[int] = set()
+        for node in range(message.last, 0, -1):
             entry = entries[label_paths[node]]
-            marks_given = given.get(node)
-            held: set[int] = set()
-            if marks_given is not None or entry.is_anchor or node in proven:
-                held = self._decide(node, entry, marks_given, outcomes)
-            for each in entry.marks:
-                anchor = ancestors.at(node, each.depth)
-                if each.marks:
+            held = nothing
+            if entry.is_anchor or node in has_keys or node in proven:
+                held = self._decide(node, entry, outcomes)
+            if not entry.marks:
+                continue
+            # The ancestors of the node by depth; most are those of the node before.
+            each = node
+            while each >= 0 and path[depth := depths[label_paths[each]]] != each:
+                path[depth] = each
+                each = parents[each]
+            for at in entry.marks:
+                anchor = path[at.depth]
+                if at.marks:
                     known = given.get(anchor)
                     if known is None:
-                        given[anchor] = {each}
+                        given[anchor] = {at}
                     else:
-                        known.add(each)
-                if held and each.conditional:
-                    for pattern, mark in each.conditional:
-                        if pattern in held:
-                            proven.setdefault(anchor, set()).add(mark)
+                        known.add(at)
+                    if at.has_keys or (at.has_keys is None and at.look_up(patterns)):
+                        has_keys.add(anchor)
+                if held and at.conditional:
+                    for pattern in held:
+                        marks = at.conditional.get(pattern)
+                        if marks is not None:
+                            proven.setdefault(anchor, set()).update(marks)
 
-    def _decide(
-        self, node: int, entry: Entry, given: set[MarksAt] | None, outcomes: set[int]
-    ) -> set[int]:
+    def _decide(self, node: int, entry: Entry, outcomes: set[int]) -> set[int]:
         """The numbers of the patterns that hold for an element."""
-        held: set[int] = set()
+        given = self.given.get(node, ())
+        decided: list[Pattern] = []
         undecided: list[Pattern] = []
-        for each in given or ():
-            if each.decided is None:
-                self._look_up(each)
-            for pattern in each.decided or ():
-                held.add(pattern.number)
-                outcomes.update(pattern.outcomes)
-            undecided += each.others
+        for at in given:
+            if at.has_keys:
+                decided += at.decided
+                undecided += at.others
         marks = set(self._shown(node, entry)) if entry.tested else set()
-        marks |= self.proven.get(node, set())
+        if node in self.proven:
+            marks |= self.proven[node]
         by_key = self.patterns.by_key
         for mark in marks:
-            undecided += by_key.get(mark, ())
+            if mark in by_key:
+                undecided += by_key[mark]
         for state in entry.unkeyed:
             undecided += self.patterns.without_key[state]
         if undecided:
-            for each in given or ():
-                marks |= each.marks
-            for pattern in undecided:
-                if pattern.holds(marks):
-                    held.add(pattern.number)
-                    outcomes.update(pattern.outcomes)
-        return held
+            decided += self._holding(undecided, marks, given)
+        for pattern in decided:
+            if pattern.outcomes:
+                outcomes.update(pattern.outcomes)
+        return {pattern.number for pattern in decided}
 
-    def _look_up(self, given: MarksAt) -> None:
-        given.decided = []
-        for mark in given.marks:
-            for pattern in self.patterns.by_key.get(mark, ()):
-                is_decided = pattern.others is not None and not pattern.others
-                (given.decided if is_decided else given.others).append(pattern)
+    def _holding(
+        self, patterns: list[Pattern], marks: set[int], given: Iterable[MarksAt]
+    ) -> list[Pattern]:
+        """The patterns that hold for an element with these marks and those it was given."""
+        if len(patterns) <= _FEW_PATTERNS:
+            # Asking for single marks is cheaper than uniting them all.
+            holding = []
+            for pattern in patterns:
+                others = pattern.others
+                if others is None:
+                    break
+                for mark in others:
+                    if mark not in marks and not any(mark in at.marks for at in given):
+                        break
+                else:
+                    holding.append(pattern)
+            else:
+                return holding
+        marks.update(*[at.marks for at in given])
+        return [
+            pattern
+            for pattern in patterns
+            if (pattern.others <= marks if pattern.others is not None else pattern.holds(marks))
+        ]
 
     def _shown(self, node: int, entry: Entry) -> list[int]:
         """The marks that an element shows by itself."""
@@ -245,26 +275,3 @@ class _Pass:
         if len(entry.shown) < _MOST_VALUES_KEPT:
             entry.shown[pair] = found
         return found
-
-
-class _Ancestors:
-    """The ancestor of a node at a depth, for nodes asked for in falling order."""
-
-    def __init__(self, message: Message) -> None:
-        self.parents = message.parents
-        self.depths = message.labels.depths
-        self.label_paths = message.label_paths
-        self.node = -1
-        self.path: list[int] = []
-
-    def at(self, node: int, depth: int) -> int:
-        """The ancestor of a node at a depth."""
-        if node != self.node:
-            path = []
-            each = node
-            while each >= 0:
-                path.append(each)
-                each = self.parents[each]
-            self.path = path[::-1]
-            self.node = node
-        return self.path[depth]

@@ -100,8 +100,8 @@ class Compiler:
             is_last = index == len(steps) - 1
             if step.predicates or (is_last and (end is not None or last is not None)):
                 pattern = self._pattern(below, steps[index:], end, last)
-                return self.marks.path(state, pattern, index + 1)
-        return self.marks.path(state, None, len(steps))
+                return self.marks.path(state, pattern, _path_rank(steps[: index + 1]) - 10)
+        return self.marks.path(state, None, _path_rank(steps))
 
     def _test_mark(self, anchor: State, name: NameTest, test: Test) -> int:
         mark = self.tests.mark(anchor.number, test)
@@ -170,6 +170,13 @@ def _rank(test: Test) -> int:
     if isinstance(test, PositionTest | LastTest):
         return 60
     return 4 if isinstance(test, StringTest) else 5
+
+
+def _path_rank(steps: tuple[Step, ...]) -> int:
+    """Paths with more names are rarer, those with more `*` and `//` are not."""
+    names = sum(1 for step in steps if isinstance(step.test, NameTest) and step.test.local)
+    loose = sum(1 for step in steps if step.axis is Axis.DESCENDANT)
+    return 50 - 4 * min(names, 8) + min(loose, 8)
 
 
 def needed_paths(condition: Condition) -> list[tuple[Step, ...]] | None:

@@ -91,6 +91,7 @@ class Determinised:
 
     def __init__(
         self,
+        *,
         nfa: Nfa,
         tests: Tests,
         marks: Marks,

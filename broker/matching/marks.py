@@ -7,26 +7,37 @@ depth. A *test mark* is shown by the element itself; tests are found by value (`
 """
 
 from broker.matching.nfa import Nfa, State, with_descendants
-from broker.matching.patterns import Pattern
+from broker.matching.patterns import Pattern, Patterns
 
 
 class MarksAt:
     """The path marks that elements with one label path complete for their ancestor at one depth."""
 
-    __slots__ = ("conditional", "decided", "depth", "marks", "others")
+    __slots__ = ("conditional", "decided", "depth", "has_keys", "marks", "others")
 
     def __init__(
-        self, depth: int, marks: frozenset[int], conditional: tuple[tuple[int, int], ...]
+        self, depth: int, marks: frozenset[int], conditional: dict[int, tuple[int, ...]]
     ) -> None:
         self.depth = depth
         self.marks = marks
         """Those that are complete by the element's being there."""
         self.conditional = conditional
-        """Those that are complete if the element has a pattern: (number of the pattern, mark)."""
-        self.decided: list[Pattern] | None = None
-        """The patterns that need just one of the marks; looked up when first needed."""
+        """Those that are complete if the element has a pattern, by its number."""
+        self.has_keys: bool | None = None
+        """Whether one of the marks is the key of a pattern; None: not looked up yet."""
+        self.decided: list[Pattern] = []
+        """The patterns that need just one of the marks."""
         self.others: list[Pattern] = []
         """The other patterns that have one of the marks as their key."""
+
+    def look_up(self, patterns: Patterns) -> bool:
+        """Find the patterns that have one of the marks as their key."""
+        for mark in self.marks:
+            for pattern in patterns.by_key.get(mark, ()):
+                is_decided = pattern.others is not None and not pattern.others
+                (self.decided if is_decided else self.others).append(pattern)
+        self.has_keys = bool(self.decided or self.others)
+        return self.has_keys
 
 
 class Marks:
@@ -54,12 +65,12 @@ class Marks:
             state = self.starts[anchor.number] = self.nfa.new_state()
         return state
 
-    def path(self, end: State, pattern: Pattern | None, length: int) -> int:
+    def path(self, end: State, pattern: Pattern | None, rank: int) -> int:
         """The mark of a path that ends in a state, at an element with a pattern if one is given."""
         key = (end.number, pattern.number if pattern is not None else None)
         mark = self._paths.get(key)
         if mark is None:
-            mark = self._paths[key] = self.new(rank=50 - min(length, 40))
+            mark = self._paths[key] = self.new(rank)
             if pattern is not None:
                 self._patterns[mark] = pattern.number
             self.nfa.accept(end, mark)
@@ -77,8 +88,10 @@ class Marks:
         if not marks:
             return None
         patterns = self._patterns
-        return MarksAt(
-            depth,
-            frozenset(mark for mark in marks if mark not in patterns),
-            tuple((patterns[mark], mark) for mark in marks if mark in patterns),
-        )
+        conditional: dict[int, tuple[int, ...]] = {}
+        for mark in marks:
+            if mark in patterns:
+                pattern = patterns[mark]
+                conditional[pattern] = (*conditional.get(pattern, ()), mark)
+        bare = frozenset(mark for mark in marks if mark not in patterns)
+        return MarksAt(depth, bare, conditional)

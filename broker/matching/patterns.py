@@ -1,10 +1,10 @@
 """Patterns: what must hold of one element for a filter's branches to meet in it.
 
-A filter with predicates is a tree. Every step with predicates is an *anchor*, and its *pattern* says
-what an element there needs: *marks*, joined by and, or, not. A mark is either a test of the element
-itself (an attribute, its text, its position) or "this path leads on from it", to an element that
-may need a pattern of its own. So `/a/b[c//d][@e = 1]/f[g]` is the pattern of b: the marks `c//d`,
-`@e = 1`, and `f` where f has the pattern: the mark `g`.
+A filter with predicates is a tree. Every step with predicates is an *anchor*, and its *pattern*
+says what an element there needs: *marks*, joined by and, or, not. A mark is either a test of the
+element itself (an attribute, its text, its position) or "this path leads on from it", to an element
+that may need a pattern of its own. So `/a/b[c//d][@e = 1]/f[g]` is the pattern of b: the marks
+`c//d`, `@e = 1`, and `f` where f has the pattern: the mark `g`.
 
 Patterns are decided from the leaves of a message up, so that all marks of an element are known when
 its turn comes: NP-Filter (YFILTER 6) in one pass, for any nesting, and with `not`.
