@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: install demo test test-unit lint format bench lock clean
+.PHONY: install demo test test-unit test-conformance lint format bench lock clean
 
 install: $(INSTALLED)
 
@@ -20,7 +20,11 @@ demo: $(INSTALLED)
 	@$(BIN)/python samples/demo.py
 
 test: lint
-	$(PYTEST) -n 2
+	$(PYTEST) -n 2 --ignore tests/conformance
+
+# Minutes, and needs the NITF workload beside the checkout.
+test-conformance: $(INSTALLED)
+	$(PYTEST) tests/conformance
 
 test-unit: $(INSTALLED)
 	$(PYTEST) -n 2 tests/unit broker

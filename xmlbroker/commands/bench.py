@@ -7,7 +7,9 @@ from rich.console import Console
 from rich.table import Table
 
 from xmlbroker.bench import filter as filter_bench
+from xmlbroker.bench import nested as nested_bench
 from xmlbroker.bench import parse as parse_bench
+from xmlbroker.bench import predicates as predicates_bench
 from xmlbroker.context import print_json
 
 ROUNDS = click.option(
@@ -18,6 +20,8 @@ ROUNDS = click.option(
     help="How often each is timed.",
 )
 
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON line.")
+
 
 @click.group()
 def bench() -> None:
@@ -26,7 +30,7 @@ def bench() -> None:
 
 @bench.command("parse")
 @ROUNDS
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON line.")
+@AS_JSON
 def bench_parse(rounds: int, as_json: bool) -> None:
     """Queries against lxml's XPath compiler, node tables against bare parsing."""
     with Console(stderr=True).status("measuring"):
@@ -44,7 +48,7 @@ def bench_parse(rounds: int, as_json: bool) -> None:
 
 @bench.command("filter")
 @ROUNDS
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON line.")
+@AS_JSON
 def bench_filter(rounds: int, as_json: bool) -> None:
     """Predicate-free filters against bare parsing and against lxml's XPath one by one."""
     with Console(stderr=True).status("measuring"):
@@ -62,6 +66,49 @@ def bench_filter(rounds: int, as_json: bool) -> None:
             f"{matched['ratio']:.2f} ({matched['ratio_low']:.2f} … {matched['ratio_high']:.2f})",
             f"{listed['ratio']:.2f}",
             f"{part['one_by_one']:.0f}x",
+        )
+    Console().print(table)
+
+
+@bench.command("predicates")
+@ROUNDS
+@AS_JSON
+def bench_predicates(rounds: int, as_json: bool) -> None:
+    """100,000 filters with one value predicate each, against the same without."""
+    with Console(stderr=True).status("measuring"):
+        figures: Any = predicates_bench.run(rounds)
+    if as_json:
+        print_json(figures)
+        return
+    show_pairs(figures["workload"], [(f"{figures['queries']:,}", figures)])
+
+
+@bench.command("nested")
+@ROUNDS
+@AS_JSON
+def bench_nested(rounds: int, as_json: bool) -> None:
+    """50,000 filters with one, two and three nested paths, against the same flattened."""
+    with Console(stderr=True).status("measuring"):
+        figures: Any = nested_bench.run(rounds)
+    if as_json:
+        print_json(figures)
+        return
+    rows = [(f"{part['queries']:,} x {part['nested_paths']}", part) for part in figures["parts"]]
+    show_pairs(figures["workload"], rows)
+
+
+def show_pairs(workload: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
+    """Print what was timed against its yardstick, a row each."""
+    table = Table("queries", "against", "µs", "", "µs", "ratio", title=workload)
+    for queries, part in rows:
+        base, own = part["timings"]
+        table.add_row(
+            queries,
+            base["name"],
+            f"{base['microseconds']:.0f}",
+            own["name"],
+            f"{own['microseconds']:.0f}",
+            f"{own['ratio']:.2f} ({own['ratio_low']:.2f} … {own['ratio_high']:.2f})",
         )
     Console().print(table)
 
