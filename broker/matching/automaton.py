@@ -22,7 +22,8 @@ from broker.query.syntax import And, Condition, Exists, Not, Or, Path, Step
 _FEW_PATTERNS = 12
 
 _MOST_VALUES_KEPT = 256
-"""At each label path; values beyond that are looked up in the index each time."""
+_LONGEST_VALUE_KEPT = 200
+"""At each label path; other values are looked up in the index each time."""
 
 
 class Automaton:
@@ -272,6 +273,6 @@ class _Pass:
 
     def _look_up_value(self, entry: Entry, pair: tuple[str, str]) -> tuple[int, ...]:
         found = self.tests.shown(*pair, entry.tested)
-        if len(entry.shown) < _MOST_VALUES_KEPT:
+        if len(entry.shown) < _MOST_VALUES_KEPT and len(pair[1]) <= _LONGEST_VALUE_KEPT:
             entry.shown[pair] = found
         return found

@@ -19,11 +19,7 @@ from xmlbroker.bench.measure import Timing, compare
 
 def run(rounds: int) -> dict[str, object]:
     """The figures for each number of queries."""
-    messages = workload.nitf_messages()
-    queries = workload.nitf_queries()
-    source = "NITF" if messages and queries else "generated"
-    messages = messages or workload.random_messages(100)
-    queries = queries or workload.random_queries(20_000)
+    source, messages, queries = workload.load(20_000)
     random.Random(3).shuffle(queries)
     sizes = [size for size in (1_000, 10_000) if size < len(queries)] + [len(queries)]
     parts = [measure(messages, queries[:size], rounds) for size in sizes]

@@ -15,11 +15,7 @@ from xmlbroker.bench.measure import compare
 
 def run(rounds: int, count: int = 50_000) -> dict[str, object]:
     """The figures for one, two and three nested paths."""
-    messages = workload.nitf_messages()
-    paths = workload.nitf_queries()
-    source = "NITF" if messages and paths else "generated"
-    messages = messages or workload.random_messages(100)
-    paths = paths or workload.random_queries(count * 2)
+    source, messages, paths = workload.load(count * 2)
     parts = [measure(messages, paths, count, nested, rounds) for nested in (1, 2, 3)]
     return {"bench": "nested", "workload": source, "parts": parts}
 

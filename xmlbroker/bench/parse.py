@@ -20,11 +20,7 @@ from xmlbroker.bench.measure import Timing, compare
 
 def run(rounds: int) -> dict[str, object]:
     """The figures, with the names of what was measured."""
-    messages = workload.nitf_messages()
-    queries = workload.nitf_queries()
-    source = "NITF" if messages and queries else "generated"
-    messages = messages or workload.random_messages(100)
-    queries = queries or workload.random_queries(20_000)
+    source, messages, queries = workload.load(20_000)
     return {
         "bench": "parse",
         "workload": source,

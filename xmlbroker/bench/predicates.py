@@ -15,11 +15,7 @@ from xmlbroker.bench.measure import compare
 
 def run(rounds: int, count: int = 100_000) -> dict[str, object]:
     """The figures."""
-    messages = workload.nitf_messages()
-    bare = workload.nitf_queries()
-    source = "NITF" if messages and bare else "generated"
-    messages = messages or workload.random_messages(100)
-    bare = bare or workload.random_queries(count)
+    source, messages, bare = workload.load(count)
     rng = random.Random(5)
     rng.shuffle(bare)
     bare = bare[:count]

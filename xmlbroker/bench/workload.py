@@ -3,10 +3,27 @@
 import gzip
 import random
 from pathlib import Path
+from typing import NamedTuple
 
 from lxml import etree
 
 NITF = Path("../shared/data/nitf")
+
+
+class Workload(NamedTuple):
+    """What a benchmark runs on."""
+
+    name: str
+    messages: list[bytes]
+    queries: list[str]
+
+
+def load(generated_queries: int) -> Workload:
+    """The NITF workload, or as many generated queries and a hundred generated messages."""
+    messages, queries = nitf_messages(), nitf_queries()
+    if messages and queries:
+        return Workload("NITF", messages, queries)
+    return Workload("generated", random_messages(100), random_queries(generated_queries))
 
 
 def nitf_messages() -> list[bytes] | None:
