@@ -4,7 +4,7 @@ What it can't decide has *needed paths*: bare paths from the root without which 
 hold. When a message has one of those, the reference engine verifies the filter.
 """
 
-from broker.matching.marks import Marks
+from broker.matching.marks import FIRST_PATH_RANK, Marks
 from broker.matching.nfa import Nfa, State
 from broker.matching.patterns import Formula, Pattern, Patterns, conjunction
 from broker.matching.value_index import Test, Tests
@@ -84,7 +84,7 @@ class Compiler:
                 formulas.append(self._test_mark(anchor, step.test, _has(end)))
             if last is not None:
                 formulas.append(self._test_mark(anchor, step.test, last))
-        return self.patterns.add(anchor, conjunction(formulas), self.marks.rank)
+        return self.patterns.add(anchor, conjunction(formulas))
 
     def _path_mark(
         self, anchor: State, steps: tuple[Step, ...], end: End | None, last: Test | None
@@ -100,7 +100,7 @@ class Compiler:
             is_last = index == len(steps) - 1
             if step.predicates or (is_last and (end is not None or last is not None)):
                 pattern = self._pattern(below, steps[index:], end, last)
-                return self.marks.path(state, pattern, _path_rank(steps[: index + 1]) - 10)
+                return self.marks.path(state, pattern, _CONDITIONAL_RANK)
         return self.marks.path(state, None, _path_rank(steps))
 
     def _test_mark(self, anchor: State, name: NameTest, test: Test) -> int:
@@ -163,20 +163,23 @@ def _has(end: End) -> Exists:
     return Exists(Path(CONTEXT, (), End(Axis.CHILD, end.kind, end.name)))
 
 
+_CONDITIONAL_RANK = 10
+
+
 def _rank(test: Test) -> int:
     """Predicate sorting (YFILTER 5.2): what rarely holds, and is cheap to look up, is the key."""
     if isinstance(test, Comparison):
-        return 0 if test.operator is Operator.EQ else 3
+        return 0 if test.operator is Operator.EQ else 20
     if isinstance(test, PositionTest | LastTest):
         return 60
-    return 4 if isinstance(test, StringTest) else 5
+    return 21 if isinstance(test, StringTest) else 22
 
 
 def _path_rank(steps: tuple[Step, ...]) -> int:
     """Paths with more names are rarer, those with more `*` and `//` are not."""
     names = sum(1 for step in steps if isinstance(step.test, NameTest) and step.test.local)
     loose = sum(1 for step in steps if step.axis is Axis.DESCENDANT)
-    return 50 - 4 * min(names, 8) + min(loose, 8)
+    return FIRST_PATH_RANK + 50 - 4 * min(names, 8) + min(loose, 8)
 
 
 def needed_paths(condition: Condition) -> list[tuple[Step, ...]] | None:

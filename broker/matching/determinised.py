@@ -9,12 +9,13 @@ full it becomes the old half, and what was in the old one and not asked for sinc
 cache follows the traffic, and a hostile set of paths costs the stepping of the NFA, not memory.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from broker.documents.labels import ROOT_LABEL, LabelPaths
-from broker.matching.marks import Marks, MarksAt
+from broker.matching.marks import Marks
 from broker.matching.match_set import NOTHING, Accept, accept_of, union
 from broker.matching.nfa import Nfa, State
+from broker.matching.path_groups import GroupTable
 from broker.matching.patterns import Patterns
 from broker.matching.value_index import NOT_ATTRIBUTES, Tests
 
@@ -29,13 +30,18 @@ class Entry:
         "active",
         "attributes",
         "bits",
+        "charge",
+        "conditional",
+        "depth",
         "is_anchor",
-        "marks",
+        "keyed_by_value",
         "nesting",
         "numbers",
         "others",
+        "paths",
         "shown",
         "signals",
+        "table",
         "tested",
         "unkeyed",
     )
@@ -43,42 +49,54 @@ class Entry:
     def __init__(
         self,
         *,
+        depth: int,
         active: tuple[State, ...],
         reached: Accept,
         signals: tuple[int, ...],
-        tested: frozenset[int],
-        unkeyed: tuple[int, ...],
-        looked_at: Iterable[str],
         nesting: dict[int, tuple[State, ...]],
-        marks: tuple[MarksAt, ...],
+        charge: Callable[[int], None],
     ) -> None:
+        self.depth = depth
         self.active = active
         self.bits, self.numbers = reached
         """The queries accepted here or at a label path above, in the two forms of `Accept`."""
         self.signals = signals
         """The signals accepted here or above."""
-        self.tested = tested
-        """The active states that have tests."""
-        self.unkeyed = unkeyed
-        """The active states with patterns that need no single mark."""
-        looked_at = frozenset(looked_at)
-        self.others = tuple(sorted(looked_at & NOT_ATTRIBUTES))
-        """What those tests look at beside attributes."""
-        self.attributes = looked_at - NOT_ATTRIBUTES
-        """The attributes that they look at."""
         self.nesting = nesting
-        """The active states of nested paths, by the depth of the element they began at."""
-        self.marks = marks
-        """The marks that elements here complete for their ancestors."""
+        """The active states of marks' paths, by the depth of the element they began at."""
+        self.paths: dict[int, frozenset[int]] = {}
+        """The path marks that elements here complete for their ancestors, by depth."""
+        self.conditional: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        """Depths and marks that elements here complete if they have a pattern, by its number."""
+        self.charge = charge
+        self.is_anchor = False
+        """Whether there are clauses for the elements here, beside those of conditional marks."""
+        self.tested: frozenset[int] = frozenset()
+        """The active states that have tests."""
+        self.attributes: frozenset[str] = frozenset()
+        """The attributes that those tests look at."""
+        self.others: tuple[str, ...] = ()
+        """What else they look at."""
+        self.keyed_by_value = False
+        """Whether values are to be looked up for every element here (Inline)."""
+        self.unkeyed: tuple[int, ...] = ()
+        """The active states with clauses that need no single mark."""
+        self.table: GroupTable | None = None
+        """The groups of clauses that are found by the paths that they need."""
         self.shown: dict[tuple[str, str], tuple[int, ...]] = {}
         """The marks that values show which were seen at this label path."""
-        self.is_anchor = bool(tested or unkeyed)
+
+    def remember(self, value: tuple[str, str], marks: tuple[int, ...]) -> None:
+        """Keep the marks that a value shows."""
+        self.shown[value] = marks
+        self.charge(300 + len(value[1]) + 8 * len(marks))
 
     def size_in_bytes(self) -> int:
-        """About what it takes in memory."""
+        """About what it takes in memory, beside what it remembers of messages."""
         states = len(self.active) + len(self.signals) + 8 * len(self.tested)
         states += sum(len(each) + 10 for each in self.nesting.values())
-        states += sum(8 * len(each.marks) + 16 * len(each.conditional) + 20 for each in self.marks)
+        states += sum(8 * len(each) + 20 for each in self.paths.values())
+        states += sum(20 * len(each) for each in self.conditional.values())
         reached = self.bits.bit_length() // 7 + 8 * len(self.numbers)
         return _ENTRY_BYTES + _STATE_BYTES * states + reached
 
@@ -166,25 +184,43 @@ class Determinised:
             reached = union(reached, accept_of(decided, universe), universe)
         if signalled:
             signals = (*signals, *signalled)
-        numbers = [state.number for state in active]
-        tested = [number for number in numbers if number in self.tests.looked_at]
-        unkeyed = [number for number in numbers if number in self.patterns.without_key]
-        looked_at = {each for number in tested for each in self.tests.looked_at[number]}
-        completed = [self.marks.completed(*each) for each in nesting.items()]
-        marks = tuple(each for each in completed if each is not None)
-        states = tuple(active)
-        if begun := self.marks.begin(states):
-            nesting[self.labels.depths[label]] = begun
-        return Entry(
-            active=states,
+        entry = Entry(
+            depth=self.labels.depths[label],
+            active=tuple(active),
             reached=reached,
             signals=signals,
-            tested=frozenset(tested),
-            unkeyed=tuple(unkeyed),
-            looked_at=looked_at,
             nesting=nesting,
-            marks=marks,
+            charge=self._charge,
         )
+        if len(self.patterns):
+            self._add_patterns(entry)
+        return entry
+
+    def _add_patterns(self, entry: Entry) -> None:
+        """What patterns need to know of the elements with a label path."""
+        for depth, states in entry.nesting.items():
+            completed = self.marks.completed(states)
+            if completed is not None:
+                if completed.paths:
+                    entry.paths[depth] = completed.paths
+                for pattern, marks in completed.conditional.items():
+                    entry.conditional.setdefault(pattern, []).append((depth, marks))
+        if begun := self.marks.begin(entry.active):
+            entry.nesting[entry.depth] = begun
+            entry.table = GroupTable(self.patterns.groups_by_path, entry.depth, self._charge)
+        numbers = [state.number for state in entry.active]
+        entry.tested = frozenset(n for n in numbers if n in self.tests.looked_at)
+        entry.unkeyed = tuple(n for n in numbers if n in self.patterns.without_key)
+        if entry.tested:
+            looked_at = {each for n in entry.tested for each in self.tests.looked_at[n]}
+            entry.others = tuple(sorted(looked_at & NOT_ATTRIBUTES))
+            entry.attributes = frozenset(looked_at - NOT_ATTRIBUTES)
+            entry.keyed_by_value = not self.patterns.keyed_by_value.isdisjoint(entry.tested)
+        entry.is_anchor = bool(entry.keyed_by_value or entry.unkeyed or entry.table)
+
+    def _charge(self, size: int) -> None:
+        """Count what an entry has come to take beside itself."""
+        self.young_bytes += size
 
     def _step_nesting(
         self, nesting: dict[int, tuple[State, ...]], tag: str

@@ -3,41 +3,26 @@
 A *path mark* is completed by an element below the anchor. Which elements complete which marks for
 which ancestors is decided by label paths: the paths of marks go on from the state that leads to
 their anchor, in tries of their own, and an element completes a mark for its ancestor at a certain
-depth. A *test mark* is shown by the element itself; tests are found by value (`value_index.py`).
+depth. If the path ends at an element that needs a pattern, the mark is *conditional*.
+A *test mark* is shown by the element itself; tests are found by value (`value_index.py`).
 """
 
+from typing import NamedTuple
+
 from broker.matching.nfa import Nfa, State, with_descendants
-from broker.matching.patterns import Pattern, Patterns
+from broker.matching.patterns import Pattern
+
+FIRST_PATH_RANK = 100
+"""Marks of paths without conditions have this rank or more, all others have less."""
 
 
-class MarksAt:
+class Completed(NamedTuple):
     """The path marks that elements with one label path complete for their ancestor at one depth."""
 
-    __slots__ = ("conditional", "decided", "depth", "has_keys", "marks", "others")
-
-    def __init__(
-        self, depth: int, marks: frozenset[int], conditional: dict[int, tuple[int, ...]]
-    ) -> None:
-        self.depth = depth
-        self.marks = marks
-        """Those that are complete by the element's being there."""
-        self.conditional = conditional
-        """Those that are complete if the element has a pattern, by its number."""
-        self.has_keys: bool | None = None
-        """Whether one of the marks is the key of a pattern; None: not looked up yet."""
-        self.decided: list[Pattern] = []
-        """The patterns that need just one of the marks."""
-        self.others: list[Pattern] = []
-        """The other patterns that have one of the marks as their key."""
-
-    def look_up(self, patterns: Patterns) -> bool:
-        """Find the patterns that have one of the marks as their key."""
-        for mark in self.marks:
-            for pattern in patterns.by_key.get(mark, ()):
-                is_decided = pattern.others is not None and not pattern.others
-                (self.decided if is_decided else self.others).append(pattern)
-        self.has_keys = bool(self.decided or self.others)
-        return self.has_keys
+    paths: frozenset[int]
+    """Those that are complete by the element's being there."""
+    conditional: dict[int, tuple[int, ...]]
+    """Those that are complete if the element has a pattern, by its number."""
 
 
 class Marks:
@@ -45,8 +30,8 @@ class Marks:
 
     def __init__(self, nfa: Nfa) -> None:
         self.nfa = nfa
-        self.rank: dict[int, int] = {}
-        """How rare a mark is thought to be: the key of a pattern is its rarest mark."""
+        self.ranks = bytearray()
+        """How rare each mark is thought to be: the key of a clause is its rarest mark."""
         self.starts: dict[int, State] = {}
         """Where the paths of marks begin, by the number of the state of their anchor."""
         self._paths: dict[tuple[int, int | None], int] = {}
@@ -54,9 +39,8 @@ class Marks:
 
     def new(self, rank: int) -> int:
         """A mark that nothing shows so far."""
-        mark = len(self.rank)
-        self.rank[mark] = rank
-        return mark
+        self.ranks.append(rank)
+        return len(self.ranks) - 1
 
     def start(self, anchor: State) -> State:
         """Where the paths of an anchor's marks begin."""
@@ -73,6 +57,7 @@ class Marks:
             mark = self._paths[key] = self.new(rank)
             if pattern is not None:
                 self._patterns[mark] = pattern.number
+                pattern.has_consequences = True
             self.nfa.accept(end, mark)
         return mark
 
@@ -82,8 +67,8 @@ class Marks:
         found = [starts[state.number] for state in active if state.number in starts]
         return tuple(with_descendants(found)) if found else ()
 
-    def completed(self, depth: int, active: tuple[State, ...]) -> MarksAt | None:
-        """The marks that these states of marks' paths accept, for the anchor at a depth."""
+    def completed(self, active: tuple[State, ...]) -> Completed | None:
+        """The marks that these states of marks' paths accept."""
         marks = [mark for state in active if state.accepts for mark in state.accepts]
         if not marks:
             return None
@@ -93,5 +78,4 @@ class Marks:
             if mark in patterns:
                 pattern = patterns[mark]
                 conditional[pattern] = (*conditional.get(pattern, ()), mark)
-        bare = frozenset(mark for mark in marks if mark not in patterns)
-        return MarksAt(depth, bare, conditional)
+        return Completed(frozenset(mark for mark in marks if mark not in patterns), conditional)

@@ -6,69 +6,132 @@ element itself (an attribute, its text, its position) or "this path leads on fro
 that may need a pattern of its own. So `/a/b[c//d][@e = 1]/f[g]` is the pattern of b: the marks
 `c//d`, `@e = 1`, and `f` where f has the pattern: the mark `g`.
 
-Patterns are decided from the leaves of a message up, so that all marks of an element are known when
-its turn comes: NP-Filter (YFILTER 6) in one pass, for any nesting, and with `not`.
+A pattern is kept as *clauses*, its alternatives, and a clause is looked at when its *key* is there.
+The two ways of YFILTER 5 to evaluate value predicates are two ways to choose it:
+
+- **Inline**: the key is a test, so that values are looked up as elements come, and the paths of the
+  few clauses whose test was passed are verified.
+- **Selection Postponed** (SP): the key are the paths, so that values are looked up only where all
+  paths of some clauses are there. Clauses that differ in their constants alone have the same paths:
+  they are one group, and one probe of a dictionary finds those that the element's values pass.
+
+Where a clause needs several marks, the key is the one that is thought to be rarest (predicate
+sorting, YFILTER 5.2).
 """
 
+from enum import StrEnum
+
 from broker.matching.nfa import State
+from broker.matching.path_groups import PathGroup
 
 Formula = int | tuple["str | Formula", ...]
 """A mark, or ("and", …), ("or", …), ("not", …) of formulas."""
 
+_MOST_CLAUSES = 16
+"""Formulas with more alternatives are evaluated as they are."""
+
+
+class Predicates(StrEnum):
+    """How value predicates are evaluated."""
+
+    INLINE = "inline"
+    SP = "sp"
+
 
 class Pattern:
-    """A formula over the marks of an element, and what follows when it holds."""
+    """What follows when a formula holds for an element."""
 
-    __slots__ = ("formula", "number", "others", "outcomes")
+    __slots__ = ("has_consequences", "number", "outcomes")
 
-    def __init__(self, number: int, formula: Formula, others: frozenset[int] | None) -> None:
+    def __init__(self, number: int) -> None:
         self.number = number
-        self.formula = formula
-        self.others = others
-        """For a conjunction: the marks it needs beside its key; None if it is no conjunction."""
         self.outcomes: list[int] = []
         """The queries and signals that it decides."""
+        self.has_consequences = False
+        """Whether patterns of other elements ask for it."""
 
-    def holds(self, marks: set[int]) -> bool:
-        """Whether it holds for an element with these marks, its key among them if it has one."""
-        if self.others is not None:
-            return self.others <= marks
-        return evaluate(self.formula, marks)
+
+class Clause:
+    """One alternative of a pattern: what it needs beside its key."""
+
+    __slots__ = ("needs", "pattern", "rest")
+
+    def __init__(self, pattern: Pattern, needs: frozenset[int], rest: tuple[Formula, ...]) -> None:
+        self.pattern = pattern
+        self.needs = needs
+        """Marks that an element has to have."""
+        self.rest = rest
+        """Formulas that have to hold as well."""
 
 
 class Patterns:
-    """All patterns of an automaton, by the mark that is their key."""
+    """All patterns of an automaton, by the keys of their clauses."""
 
-    def __init__(self) -> None:
-        self.by_key: dict[int, list[Pattern]] = {}
-        self.without_key: dict[int, list[Pattern]] = {}
-        """Patterns that need no single mark, by the number of the state of their anchor."""
+    def __init__(self, predicates: Predicates, ranks: bytearray, first_path_rank: int) -> None:
+        self.predicates = predicates
+        self.by_key: dict[int, list[Clause]] = {}
+        self.groups_by_path: dict[int, list[PathGroup]] = {}
+        """The groups that need a path mark."""
+        self.without_key: dict[int, list[Clause]] = {}
+        """Clauses that need no single mark, by the number of the state of their anchor."""
+        self.keyed_by_value: set[int] = set()
+        """The numbers of the states that have clauses in `by_key`."""
+        self._ranks = ranks
+        self._first_path_rank = first_path_rank
         self._known: dict[tuple[int, Formula], Pattern] = {}
+        self._groups: dict[frozenset[int], PathGroup] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def add(self, anchor: State, formula: Formula, rank: dict[int, int]) -> Pattern:
-        """The pattern of a formula at an anchor; its key is the needed mark of the least rank."""
+    @property
+    def clauses_in_groups(self) -> int:
+        """How many groups share paths between clauses."""
+        return len(self._groups)
+
+    def add(self, anchor: State, formula: Formula) -> Pattern:
+        """The pattern of a formula at an anchor."""
         pattern = self._known.get((anchor.number, formula))
-        if pattern is not None:
-            return pattern
-        needed = needed_marks(formula)
-        key = min(needed, key=lambda mark: (rank[mark], mark), default=None)
-        is_conjunction = isinstance(formula, int) or (
-            formula[0] == "and" and all(isinstance(part, int) for part in formula[1:])
-        )
-        others = frozenset(needed - {key}) if is_conjunction else None
-        pattern = self._known[anchor.number, formula] = Pattern(len(self._known), formula, others)
-        if key is None:
-            self.without_key.setdefault(anchor.number, []).append(pattern)
-        else:
-            self.by_key.setdefault(key, []).append(pattern)
+        if pattern is None:
+            pattern = self._known[anchor.number, formula] = Pattern(len(self._known))
+            for needs, rest in clauses(formula):
+                self._place(anchor, pattern, needs, rest)
         return pattern
+
+    def _place(
+        self, anchor: State, pattern: Pattern, needs: frozenset[int], rest: tuple[Formula, ...]
+    ) -> None:
+        ranks, first = self._ranks, self._first_path_rank
+        paths = frozenset(mark for mark in needs if ranks[mark] >= first)
+        events = needs - paths
+        key = min(events, key=lambda mark: (ranks[mark], mark)) if events else None
+        if key is not None and (self.predicates is Predicates.INLINE or not paths):
+            self.by_key.setdefault(key, []).append(Clause(pattern, needs - {key}, rest))
+            self.keyed_by_value.add(anchor.number)
+        elif paths:
+            group = self._groups.get(paths) or self._new_group(paths)
+            if key is not None:
+                group.by_key.setdefault(key, []).append(Clause(pattern, events - {key}, rest))
+            elif rest:
+                group.others.append(Clause(pattern, events, rest))
+            else:
+                group.decided.append(pattern)
+        else:
+            clause = Clause(pattern, needs, rest)
+            self.without_key.setdefault(anchor.number, []).append(clause)
+
+    def _new_group(self, paths: frozenset[int]) -> PathGroup:
+        group = PathGroup(sorted(paths, key=lambda mark: (self._ranks[mark], mark)))
+        self._groups[paths] = group
+        for mark in paths:
+            self.groups_by_path.setdefault(mark, []).append(group)
+        return group
 
 
 def conjunction(formulas: list[Formula]) -> Formula:
     """All of them, flat and in an order of their own."""
+    if len(formulas) == 1:
+        return formulas[0]
     parts: dict[Formula, None] = {}
     for formula in formulas:
         if isinstance(formula, tuple) and formula[0] == "and":
@@ -78,6 +141,34 @@ def conjunction(formulas: list[Formula]) -> Formula:
     if len(parts) == 1:
         return next(iter(parts))
     return ("and", *sorted(parts, key=repr))
+
+
+def clauses(formula: Formula) -> list[tuple[frozenset[int], tuple[Formula, ...]]]:
+    """The alternatives of a formula: the marks that each needs, and what else has to hold.
+
+    >>> clauses(("and", 1, ("or", 2, ("not", 3))))
+    [(frozenset({1, 2}), ()), (frozenset({1}), (('not', 3),))]
+    """
+    if isinstance(formula, int):
+        return [(frozenset((formula,)), ())]
+    kind, *parts = formula
+    if kind == "or":
+        found = [each for part in parts for each in clauses(part)]  # type: ignore[arg-type]
+    elif kind == "and":
+        found = [(frozenset[int](), ())]
+        for part in parts:
+            found = [
+                (needs | more, rest + others)
+                for needs, rest in found
+                for more, others in clauses(part)  # type: ignore[arg-type]
+            ]
+            if len(found) > _MOST_CLAUSES:
+                break
+    else:
+        return [(frozenset(), (formula,))]
+    if len(found) > _MOST_CLAUSES:
+        return [(frozenset(needed_marks(formula)), (formula,))]
+    return list(dict.fromkeys(found))
 
 
 def evaluate(formula: Formula, marks: set[int]) -> bool:

@@ -8,6 +8,7 @@ from broker.documents import Message
 from broker.matching.automaton import Automaton
 from broker.matching.match_set import MatchSet, to_bits
 from broker.matching.numbering import Numbering
+from broker.matching.patterns import Predicates
 from broker.matching.port import Description
 from broker.query import Filter, cost
 
@@ -18,11 +19,18 @@ _FEW = 4096
 class YFilter:
     """The engine. `determinise=False` steps the NFA for every message, to the same answers."""
 
-    def __init__(self, *, determinise: bool = True, max_cache_bytes: int = _CACHE_BYTES) -> None:
+    def __init__(
+        self,
+        *,
+        determinise: bool = True,
+        predicates: Predicates = Predicates.INLINE,
+        max_cache_bytes: int = _CACHE_BYTES,
+    ) -> None:
+        self.predicates = predicates
         self.cache_bytes = max_cache_bytes if determinise else 0
         self.numbering = Numbering()
-        self.large = Automaton(self.cache_bytes)
-        self.small = Automaton(self.cache_bytes // 8)
+        self.large = Automaton(predicates, self.cache_bytes)
+        self.small = Automaton(predicates, self.cache_bytes // 8)
         self.dead: set[int] = set()
         self.dead_bits = 0
         self.has_matched = False
@@ -63,11 +71,11 @@ class YFilter:
 
     def fold(self) -> None:
         """Build one automaton of the filters that are there, and let dropped numbers go."""
-        rebuilt = Automaton(self.cache_bytes)
+        rebuilt = Automaton(self.predicates, self.cache_bytes)
         for number, query in self.numbering.queries.items():
             rebuilt.add(number, query)
         self.large = rebuilt
-        self.small = Automaton(self.cache_bytes // 8)
+        self.small = Automaton(self.predicates, self.cache_bytes // 8)
         for number in self.dead:
             self.numbering.release(number)
         self.dead = set()

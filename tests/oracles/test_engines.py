@@ -15,13 +15,17 @@ from lxml import etree
 from broker import reference
 from broker.documents import LabelPaths, Message
 from broker.matching import Engine, ReferenceEngine, YFilter
+from broker.matching.patterns import Predicates
 from broker.query import Filter, check, parse
 from tests.oracles.strategies import PROLOG, QueryMaker, random_message
 
 SWITCHES: dict[str, Callable[[], Engine]] = {
-    "yfilter": YFilter,
-    "yfilter, not determinised": lambda: YFilter(determinise=False),
-    "yfilter, a tiny cache": lambda: YFilter(max_cache_bytes=20_000),
+    "inline": lambda: YFilter(predicates=Predicates.INLINE),
+    "sp": lambda: YFilter(predicates=Predicates.SP),
+    "inline, not determinised": lambda: YFilter(predicates=Predicates.INLINE, determinise=False),
+    "sp, not determinised": lambda: YFilter(predicates=Predicates.SP, determinise=False),
+    "inline, a tiny cache": lambda: YFilter(predicates=Predicates.INLINE, max_cache_bytes=20_000),
+    "sp, a tiny cache": lambda: YFilter(predicates=Predicates.SP, max_cache_bytes=20_000),
     "reference": ReferenceEngine,
 }
 
