@@ -130,7 +130,9 @@ class Message:
         """The lxml elements by id; there is none for the document."""
         if self._elements is None:
             label_of = self._label_of
-            nodes = [each for each in label_of if label_of[each] != NO_ELEMENT]
+            nodes = list(label_of)
+            if len(nodes) > len(self.label_paths):
+                nodes = [each for each in nodes if label_of[each] != NO_ELEMENT]
             self._elements = cast("list[etree._Element]", nodes)  # noqa: SLF001 - a type
         return self._elements
 

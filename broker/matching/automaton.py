@@ -11,7 +11,7 @@ from broker.documents import Message
 from broker.matching.compile import Compiler, NotDecidedError, needed_paths
 from broker.matching.decision import Decision
 from broker.matching.determinised import Determinised, Entry
-from broker.matching.marks import FIRST_PATH_RANK, Marks
+from broker.matching.marks import Marks
 from broker.matching.nfa import Nfa
 from broker.matching.patterns import Formula, Patterns, Predicates, evaluate, needed_marks
 from broker.matching.value_index import Tests
@@ -26,7 +26,7 @@ class Automaton:
         self.nfa = Nfa()
         self.tests = Tests()
         self.marks = Marks(self.nfa)
-        self.patterns = Patterns(predicates, self.marks.ranks, FIRST_PATH_RANK)
+        self.patterns = Patterns(predicates, self.marks)
         self.compiler = Compiler(self.nfa, self.tests, self.marks, self.patterns)
         self.universe = 0
         self.queries: dict[int, Filter] = {}

@@ -100,8 +100,9 @@ class Compiler:
             is_last = index == len(steps) - 1
             if step.predicates or (is_last and (end is not None or last is not None)):
                 pattern = self._pattern(below, steps[index:], end, last)
-                return self.marks.path(state, pattern, _CONDITIONAL_RANK)
-        return self.marks.path(state, None, _path_rank(steps))
+                pattern.has_consequences = True
+                return self.marks.path(state, step, pattern.number, _CONDITIONAL_RANK)
+        return self.marks.path(state, steps[-1], None, _path_rank(steps))
 
     def _test_mark(self, anchor: State, name: NameTest, test: Test) -> int:
         mark = self.tests.mark(anchor.number, test)

@@ -40,13 +40,18 @@ class Decision:
     def run(self) -> None:
         """Add the outcomes of all patterns that hold."""
         entries, proven = self.entries, self.proven
-        label_paths = self.message.label_paths
+        label_paths, ends = self.message.label_paths, self.message.ends
         if not any(entry.is_anchor for entry in entries.values()):
             return
         for node in range(self.message.last, 0, -1):
             entry = entries[label_paths[node]]
-            if entry.is_anchor or node in proven:
-                held = self._decide(node, entry)
+            marks = proven.pop(node, None) if proven else None
+            if entry.keyed_by_value:
+                shown = self._shown(node, entry)
+                if shown:
+                    marks = marks.union(shown) if marks else set(shown)
+            if marks or entry.unkeyed or (entry.table is not None and node < ends[node]):
+                held = self._decide(node, entry, marks or set())
                 if held and entry.conditional:
                     self._give(node, entry, held)
 
@@ -57,39 +62,34 @@ class Decision:
             for depth, marks in entry.conditional.get(pattern.number, ()):
                 self.proven.setdefault(path[depth], set()).update(marks)
 
-    def _decide(self, node: int, entry: Entry) -> list[Pattern]:
-        """The patterns with consequences that hold for an element."""
+    def _decide(self, node: int, entry: Entry, marks: set[int]) -> list[Pattern]:
+        """The patterns with consequences that hold for an element with these marks of its own."""
         held: list[Pattern] = []
-        marks = self.proven.pop(node, None)
-        if entry.keyed_by_value and (shown := self._shown(node, entry)):
-            marks = marks.union(shown) if marks else set(shown)
         candidates: list[Clause] = []
-        if marks:
-            by_key = self.patterns.by_key
-            for mark in marks:
-                if mark in by_key:
-                    candidates += by_key[mark]
-        if entry.unkeyed:
-            for state in entry.unkeyed:
-                candidates += self.patterns.without_key[state]
+        by_key = self.patterns.by_key
+        for mark in marks:
+            if mark in by_key:
+                candidates += by_key[mark]
+        for state in entry.unkeyed:
+            candidates += self.patterns.without_key[state]
         if entry.table is not None:
-            ends = self.message.ends
-            if node < ends[node]:
-                found = entry.table.held(
-                    set(self.message.label_paths[node + 1 : ends[node] + 1]), self.entries
-                )
-                self.outcomes.update(found.outcomes)
-                held += found.consequences
-                if found.open:
-                    if marks is None or not entry.keyed_by_value:
-                        marks = (marks or set()).union(self._shown(node, entry))
-                    for group in found.open:
-                        candidates += group.others
-                        for mark in _common(group.by_key, marks):
-                            candidates += group.by_key[mark]
+            found = entry.table.held(self.labels_below(node), self.entries)
+            self.outcomes.update(found.outcomes)
+            held += found.consequences
+            if found.open:
+                if not entry.keyed_by_value:
+                    marks = marks.union(self._shown(node, entry))
+                for group in found.open:
+                    candidates += group.others
+                    for mark in group.by_key.keys() & marks:
+                        candidates += group.by_key[mark]
         if candidates:
-            self._check(node, entry, candidates, marks or set(), held)
+            self._check(node, entry, candidates, marks, held)
         return held
+
+    def labels_below(self, node: int) -> frozenset[int]:
+        """The label paths of the elements below one."""
+        return frozenset(self.message.label_paths[node + 1 : self.message.ends[node] + 1])
 
     def _check(
         self,
@@ -156,24 +156,42 @@ class _Marked:
 
     __slots__ = ("below", "decision", "entry", "marks", "node")
 
-    def __init__(self, decision: Decision, node: int, entry: Entry, marks: set[int]) -> None:
+    def __init__(self, decision: "Decision", node: int, entry: Entry, marks: set[int]) -> None:
         self.decision = decision
         self.node = node
         self.entry = entry
         self.marks = marks
-        self.below: list[frozenset[int]] | None = None
+        self.below: dict[str, list[frozenset[int]]] | None = None
+        """The marks that elements below complete for this one, by the names of those elements."""
 
     def has(self, mark: int) -> bool:
         """Whether the element has a mark, of its own or by a path below it."""
         if mark in self.marks:
             return True
-        if self.below is None:
-            message, entries = self.decision.message, self.decision.entries
-            depth = self.entry.depth
-            labels = set(message.label_paths[self.node + 1 : message.ends[self.node] + 1])
-            found = [entries[label].paths.get(depth) for label in labels]
-            self.below = [marks for marks in found if marks]
-        return any(mark in marks for marks in self.below)
+        below = self.below
+        if below is None:
+            below = self.below = self._look_below()
+        name = self.decision.patterns.last_names[mark]
+        if name is not None:
+            for marks in below.get(name, ()):  # noqa: SIM110 - any() takes twice as long
+                if mark in marks:
+                    return True
+            return False
+        return any(mark in marks for each in below.values() for marks in each)
+
+    def _look_below(self) -> dict[str, list[frozenset[int]]]:
+        message, entries = self.decision.message, self.decision.entries
+        tags, depth = message.labels.tags, self.entry.depth
+        below: dict[str, list[frozenset[int]]] = {}
+        for label in self.decision.labels_below(self.node):
+            marks = entries[label].paths.get(depth)
+            if marks is not None:
+                tag = tags[label]
+                if tag in below:
+                    below[tag].append(marks)
+                else:
+                    below[tag] = [marks]
+        return below
 
     def holds(self, formula: Formula) -> bool:
         """Whether a formula over marks holds for the element."""
@@ -185,7 +203,3 @@ class _Marked:
         if kind == "or":
             return any(self.holds(part) for part in parts)  # type: ignore[arg-type]
         return not self.holds(parts[0])  # type: ignore[arg-type]
-
-
-def _common(by_key: dict[int, list[Clause]], marks: set[int]) -> set[int]:
-    return marks & by_key.keys() if len(by_key) > len(marks) else by_key.keys() & marks

@@ -207,8 +207,9 @@ class Determinised:
                     entry.conditional.setdefault(pattern, []).append((depth, marks))
         if begun := self.marks.begin(entry.active):
             entry.nesting[entry.depth] = begun
-            entry.table = GroupTable(self.patterns.groups_by_path, entry.depth, self._charge)
         numbers = [state.number for state in entry.active]
+        if not self.patterns.with_groups.isdisjoint(numbers):
+            entry.table = GroupTable(self.patterns.groups_by_path, entry.depth, self._charge)
         entry.tested = frozenset(n for n in numbers if n in self.tests.looked_at)
         entry.unkeyed = tuple(n for n in numbers if n in self.patterns.without_key)
         if entry.tested:

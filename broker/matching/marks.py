@@ -9,8 +9,8 @@ A *test mark* is shown by the element itself; tests are found by value (`value_i
 
 from typing import NamedTuple
 
-from broker.matching.nfa import Nfa, State, with_descendants
-from broker.matching.patterns import Pattern
+from broker.matching.nfa import Nfa, State, only_name, with_descendants
+from broker.query.syntax import Step
 
 FIRST_PATH_RANK = 100
 """Marks of paths without conditions have this rank or more, all others have less."""
@@ -32,14 +32,17 @@ class Marks:
         self.nfa = nfa
         self.ranks = bytearray()
         """How rare each mark is thought to be: the key of a clause is its rarest mark."""
+        self.last_names: list[str | None] = []
+        """For marks of paths that end with one name, that name as lxml spells it."""
         self.starts: dict[int, State] = {}
         """Where the paths of marks begin, by the number of the state of their anchor."""
         self._paths: dict[tuple[int, int | None], int] = {}
         self._patterns: dict[int, int] = {}
 
-    def new(self, rank: int) -> int:
+    def new(self, rank: int, last_name: str | None = None) -> int:
         """A mark that nothing shows so far."""
         self.ranks.append(rank)
+        self.last_names.append(last_name)
         return len(self.ranks) - 1
 
     def start(self, anchor: State) -> State:
@@ -49,15 +52,14 @@ class Marks:
             state = self.starts[anchor.number] = self.nfa.new_state()
         return state
 
-    def path(self, end: State, pattern: Pattern | None, rank: int) -> int:
-        """The mark of a path that ends in a state, at an element with a pattern if one is given."""
-        key = (end.number, pattern.number if pattern is not None else None)
+    def path(self, end: State, last: Step, pattern: int | None, rank: int) -> int:
+        """The mark of a path whose last step ends in a state, at an element with a pattern."""
+        key = (end.number, pattern)
         mark = self._paths.get(key)
         if mark is None:
-            mark = self._paths[key] = self.new(rank)
+            mark = self._paths[key] = self.new(rank, only_name(last))
             if pattern is not None:
-                self._patterns[mark] = pattern.number
-                pattern.has_consequences = True
+                self._patterns[mark] = pattern
             self.nfa.accept(end, mark)
         return mark
 

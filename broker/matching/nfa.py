@@ -101,6 +101,12 @@ def symbol_of(step: Step) -> str:
     return f"{{{namespace}}}{local}" if namespace else local
 
 
+def only_name(step: Step) -> str | None:
+    """The one name, as lxml spells it, that a step accepts; None if it accepts several."""
+    symbol = symbol_of(step)
+    return None if symbol.endswith("*") or symbol.startswith("*:") else symbol
+
+
 def with_descendants(states: Iterable[State]) -> list[State]:
     """States and the //-children that they lead to without input."""
     found = list(states)

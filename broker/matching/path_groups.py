@@ -65,7 +65,19 @@ NOTHING_HELD = Held([])
 class GroupTable:
     """The groups of one label path's elements, by what is below the element."""
 
-    __slots__ = ("_base", "_charge", "_columns", "_depth", "_groups", "_ids", "_known", "_memo")
+    __slots__ = (
+        "_base",
+        "_charge",
+        "_columns",
+        "_depth",
+        "_groups",
+        "_ids",
+        "_is_wide",
+        "_known",
+        "_members",
+        "_memo",
+        "_width",
+    )
 
     def __init__(
         self,
@@ -78,6 +90,11 @@ class GroupTable:
         """How deep the elements of the table are."""
         self._charge = charge
         self._ids: dict[PathGroup, int] = {}
+        self._members: list[PathGroup] = []
+        self._width = 0
+        """The most columns that a group of the table needs."""
+        self._is_wide = False
+        """Whether there are groups with more paths than columns."""
         self._base: list[int] = [0] * _MOST_COLUMNS
         """In each column the groups that have no path there."""
         self._known: set[int] = set()
@@ -85,37 +102,41 @@ class GroupTable:
         """For each label path that completes a path of some group, its bits."""
         self._memo: dict[frozenset[int], Held] = {}
 
-    def held(self, below: set[int], entries: Mapping[int, "Entry"]) -> Held:
+    def held(self, below: frozenset[int], entries: Mapping[int, "Entry"]) -> Held:
         """The groups that have all their paths, for an element with these label paths below."""
+        held = self._memo.get(below)
+        if held is not None:
+            return held
         if not below <= self._known:
             for label in below - self._known:
                 self._learn(label, entries[label])
+        # Of the label paths below, those that don't tell anything make no difference.
         telling = frozenset(self._columns.keys() & below)
-        if not telling:
-            return NOTHING_HELD
         held = self._memo.get(telling)
         if held is None:
-            held = self._find(telling, entries)
-            if len(self._memo) >= _MOST_REMEMBERED:
-                self._memo.clear()
-            self._memo[telling] = held
-            self._charge(held.size_in_bytes() + 60 * len(telling))
+            held = self._find(telling, entries) if telling else NOTHING_HELD
+            self._remember(telling, held)
+        if telling != below:
+            self._remember(below, held)
         return held
 
+    def _remember(self, below: frozenset[int], held: Held) -> None:
+        if len(self._memo) >= _MOST_REMEMBERED:
+            self._memo.clear()
+        self._memo[below] = held
+        self._charge(held.size_in_bytes() + 60 * len(below))
+
     def _find(self, telling: Iterable[int], entries: Mapping[int, "Entry"]) -> Held:
-        first, second, third, fourth = self._base
-        for label in telling:
-            columns = self._columns[label]
-            first |= columns[0]
-            second |= columns[1]
-            third |= columns[2]
-            fourth |= columns[3]
-        bits = first & second & third & fourth
+        bits = -1
+        for index in range(self._width):
+            column = self._base[index]
+            for label in telling:
+                column |= self._columns[label][index]
+            bits &= column
         if not bits:
             return NOTHING_HELD
-        groups = list(self._ids)
-        held = [groups[number] for number in from_bits(bits)]
-        if any(len(group.paths) > _MOST_COLUMNS for group in held):
+        held = [self._members[number] for number in from_bits(bits)]
+        if self._is_wide:
             marks = frozenset().union(*(entries[label].paths[self._depth] for label in telling))
             held = [group for group in held if marks.issuperset(group.paths)]
         return Held(held)
@@ -139,6 +160,9 @@ class GroupTable:
 
     def _add(self, group: PathGroup) -> int:
         number = self._ids[group] = len(self._ids)
+        self._members.append(group)
+        self._width = max(self._width, min(len(group.paths), _MOST_COLUMNS))
+        self._is_wide = self._is_wide or len(group.paths) > _MOST_COLUMNS
         for index in range(len(group.paths), _MOST_COLUMNS):
             self._base[index] |= 1 << number
         self._charge(100)

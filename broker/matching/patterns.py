@@ -21,6 +21,7 @@ sorting, YFILTER 5.2).
 
 from enum import StrEnum
 
+from broker.matching.marks import FIRST_PATH_RANK, Marks
 from broker.matching.nfa import State
 from broker.matching.path_groups import PathGroup
 
@@ -67,8 +68,9 @@ class Clause:
 class Patterns:
     """All patterns of an automaton, by the keys of their clauses."""
 
-    def __init__(self, predicates: Predicates, ranks: bytearray, first_path_rank: int) -> None:
+    def __init__(self, predicates: Predicates, marks: Marks) -> None:
         self.predicates = predicates
+        self.last_names = marks.last_names
         self.by_key: dict[int, list[Clause]] = {}
         self.groups_by_path: dict[int, list[PathGroup]] = {}
         """The groups that need a path mark."""
@@ -76,18 +78,14 @@ class Patterns:
         """Clauses that need no single mark, by the number of the state of their anchor."""
         self.keyed_by_value: set[int] = set()
         """The numbers of the states that have clauses in `by_key`."""
-        self._ranks = ranks
-        self._first_path_rank = first_path_rank
+        self.with_groups: set[int] = set()
+        """Likewise of those that have groups."""
+        self._ranks = marks.ranks
         self._known: dict[tuple[int, Formula], Pattern] = {}
         self._groups: dict[frozenset[int], PathGroup] = {}
 
     def __len__(self) -> int:
         return len(self._known)
-
-    @property
-    def clauses_in_groups(self) -> int:
-        """How many groups share paths between clauses."""
-        return len(self._groups)
 
     def add(self, anchor: State, formula: Formula) -> Pattern:
         """The pattern of a formula at an anchor."""
@@ -101,14 +99,15 @@ class Patterns:
     def _place(
         self, anchor: State, pattern: Pattern, needs: frozenset[int], rest: tuple[Formula, ...]
     ) -> None:
-        ranks, first = self._ranks, self._first_path_rank
-        paths = frozenset(mark for mark in needs if ranks[mark] >= first)
+        ranks = self._ranks
+        paths = frozenset(mark for mark in needs if ranks[mark] >= FIRST_PATH_RANK)
         events = needs - paths
         key = min(events, key=lambda mark: (ranks[mark], mark)) if events else None
         if key is not None and (self.predicates is Predicates.INLINE or not paths):
             self.by_key.setdefault(key, []).append(Clause(pattern, needs - {key}, rest))
             self.keyed_by_value.add(anchor.number)
         elif paths:
+            self.with_groups.add(anchor.number)
             group = self._groups.get(paths) or self._new_group(paths)
             if key is not None:
                 group.by_key.setdefault(key, []).append(Clause(pattern, events - {key}, rest))

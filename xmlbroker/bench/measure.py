@@ -1,15 +1,20 @@
 """How things are timed: in turn, many times, and compared round by round.
 
 A machine swings by a factor of two within minutes, and both sides of a ratio swing with it when
-they are timed one after the other. So a round runs all contestants, and what is reported is the
-median over the rounds of each round's ratio.
+they are timed one after the other. So a round runs all contestants in turn, on a few items at a
+time, and what is reported is the median over the rounds of each round's ratio.
 """
 
 import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_SLICES = 20
 
 
 @dataclass(frozen=True)
@@ -24,19 +29,24 @@ class Timing:
 
 
 def compare(
-    contestants: Mapping[str, Callable[[], object]], items: int, rounds: int
+    contestants: Mapping[str, Callable[[T], object]],
+    items_of: Callable[[int], Sequence[T]],
+    rounds: int,
 ) -> list[Timing]:
-    """Time the contestants in turn; each handles `items` items. The first is the yardstick."""
+    """Time the contestants on the items of each round. The first one is the yardstick.
+
+    They take turns within a round as well, slice by slice, so that a disturbance hits all.
+    """
     names = list(contestants)
+    _time(contestants, items_of(0))
+    gc.collect()
+    gc.freeze()  # what was loaded stays: collections would only walk over it
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    for run in contestants.values():
-        run()
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            gc.collect()
-            started = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - started)
+    for number in range(1, rounds + 1):
+        items = items_of(number)
+        gc.collect()
+        for name, spent in _time(contestants, items).items():
+            seconds[name].append(spent / len(items))
     timings = []
     for name in names:
         ratios = sorted(
@@ -45,10 +55,24 @@ def compare(
         timings.append(
             Timing(
                 name,
-                statistics.median(seconds[name]) / items * 1e6,
+                statistics.median(seconds[name]) * 1e6,
                 statistics.median(ratios),
                 ratios[len(ratios) // 10],
                 ratios[-1 - len(ratios) // 10],
             )
         )
     return timings
+
+
+def _time(contestants: Mapping[str, Callable[[T], object]], items: Sequence[T]) -> dict[str, float]:
+    """The seconds that each contestant takes for the items."""
+    seconds = dict.fromkeys(contestants, 0.0)
+    size = max(1, len(items) // _SLICES)
+    for start in range(0, len(items), size):
+        part = items[start : start + size]
+        for name, run in contestants.items():
+            started = time.perf_counter()
+            for item in part:
+                run(item)
+            seconds[name] += time.perf_counter() - started
+    return seconds

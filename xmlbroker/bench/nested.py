@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from broker.documents import LabelPaths, Message
 from xmlbroker.bench import workload
-from xmlbroker.bench.filter import make_engine
+from xmlbroker.bench.filter import contestant, make_engine
 from xmlbroker.bench.measure import compare
 
 
@@ -35,18 +35,13 @@ def measure(
     matches = sum(
         len(engines["nested"].match(Message.parse(data, labels=labels))) for data in messages
     )
-
-    def match(name: str) -> None:
-        engine = engines[name]
-        for data in messages:
-            engine.match(Message.parse(data, labels=labels))
-
-    contestants = {name: (lambda name=name: match(name)) for name in engines}
+    contestants = {name: contestant(engine, labels) for name, engine in engines.items()}
+    timings = compare(contestants, workload.Feed(messages).renewed, rounds)
     return {
         "queries": len(queries),
         "nested_paths": nested,
         "matches_per_message": matches / len(messages),
-        "timings": [asdict(each) for each in compare(contestants, len(messages), rounds)],
+        "timings": [asdict(each) for each in timings],
     }
 
 

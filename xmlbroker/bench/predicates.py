@@ -8,8 +8,9 @@ import random
 from dataclasses import asdict
 
 from broker.documents import LabelPaths, Message
+from broker.matching.patterns import Predicates
 from xmlbroker.bench import workload
-from xmlbroker.bench.filter import make_engine
+from xmlbroker.bench.filter import contestant, make_engine
 from xmlbroker.bench.measure import compare
 
 
@@ -21,20 +22,18 @@ def run(rounds: int, count: int = 100_000) -> dict[str, object]:
     bare = bare[:count]
     attributes = workload.attribute_names(messages)
     guarded = [with_predicate(path, attributes, rng) for path in bare]
-    engines = {"without predicates": make_engine(bare), "with predicates": make_engine(guarded)}
+    engines = {
+        "without predicates": make_engine(bare),
+        "with predicates, inline": make_engine(guarded, Predicates.INLINE),
+        "with predicates, sp": make_engine(guarded, Predicates.SP),
+    }
     labels = LabelPaths()
     matches = {
         name: sum(len(engine.match(Message.parse(data, labels=labels))) for data in messages)
         for name, engine in engines.items()
     }
-
-    def match(name: str) -> None:
-        engine = engines[name]
-        for data in messages:
-            engine.match(Message.parse(data, labels=labels))
-
-    contestants = {name: (lambda name=name: match(name)) for name in engines}
-    timings = compare(contestants, len(messages), rounds)
+    contestants = {name: contestant(engine, labels) for name, engine in engines.items()}
+    timings = compare(contestants, workload.Feed(messages).renewed, rounds)
     return {
         "bench": "predicates",
         "workload": source,

@@ -58,6 +58,7 @@ def random_queries(count: int, seed: int = 2) -> list[str]:
     return list(queries)
 
 
+_DROPPED = 0.06
 _NAMES = [f"{first}{second}" for first in ("head", "body", "item", "note") for second in "abcdef"]
 
 
@@ -84,6 +85,30 @@ def _random_message(rng: random.Random) -> bytes:
     while budget > 0:
         content += element(2)
     return f"<news>{content}</news>".encode()
+
+
+class Feed:
+    """Messages that differ from round to round: each is one of the given without some parts.
+
+    So their label paths are known, as in a feed, and the sets of those that a message has, or an
+    element of it has below, are not.
+    """
+
+    def __init__(self, messages: list[bytes], seed: int = 4) -> None:
+        self.originals = messages
+        self._rng = random.Random(seed)
+
+    def renewed(self, _round: int = 0) -> list[bytes]:
+        """Other messages made of the given ones."""
+        return [self._without_parts(data) for data in self.originals]
+
+    def _without_parts(self, data: bytes) -> bytes:
+        root = etree.fromstring(data)
+        for element in list(root.iter(etree.Element)):
+            parent = element.getparent()
+            if parent is not None and self._rng.random() < _DROPPED:
+                parent.remove(element)
+        return etree.tostring(root)
 
 
 def attribute_names(messages: list[bytes]) -> list[str]:

@@ -101,15 +101,16 @@ def show_pairs(workload: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
     """Print what was timed against its yardstick, a row each."""
     table = Table("queries", "against", "µs", "", "µs", "ratio", title=workload)
     for queries, part in rows:
-        base, own = part["timings"]
-        table.add_row(
-            queries,
-            base["name"],
-            f"{base['microseconds']:.0f}",
-            own["name"],
-            f"{own['microseconds']:.0f}",
-            f"{own['ratio']:.2f} ({own['ratio_low']:.2f} … {own['ratio_high']:.2f})",
-        )
+        base, *others = part["timings"]
+        for own in others:
+            table.add_row(
+                queries,
+                base["name"],
+                f"{base['microseconds']:.0f}",
+                own["name"],
+                f"{own['microseconds']:.0f}",
+                f"{own['ratio']:.2f} ({own['ratio_low']:.2f} … {own['ratio_high']:.2f})",
+            )
     Console().print(table)
 
 

@@ -2,7 +2,7 @@ import json
 
 from tests.unit.command_line.conftest import Run
 from xmlbroker.bench.measure import compare
-from xmlbroker.bench.workload import random_messages, random_queries
+from xmlbroker.bench.workload import Feed, random_messages, random_queries
 
 
 def test_parse_prints_ratios(run: Run) -> None:
@@ -25,9 +25,18 @@ def test_no_rounds_are_a_usage_error(run: Run) -> None:
 
 def test_contestants_run_in_turn() -> None:
     turns: list[str] = []
-    timings = compare({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, 1, 3)
-    assert turns == ["a", "b"] * 4
+    contestants = {name: lambda item, name=name: turns.append(f"{name}{item}") for name in "ab"}
+    timings = compare(contestants, lambda number: [10 * number, 10 * number + 1], 2)
+    assert turns == [f"{name}{item}" for item in (0, 1, 10, 11, 20, 21) for name in "ab"]
     assert [timing.name for timing in timings] == ["a", "b"]
+
+
+def test_a_feed_renews_its_messages() -> None:
+    originals = random_messages(20)
+    feed = Feed(originals)
+    renewed = feed.renewed()
+    assert len(renewed) == 20
+    assert len({*originals, *renewed, *feed.renewed()}) > 50
 
 
 def test_generated_workload_is_varied_and_repeatable() -> None:
