@@ -16,7 +16,7 @@ from broker.matching import YFilter
 from broker.matching.patterns import Predicates
 from broker.query import Filter, parse
 from xmlbroker.bench import workload
-from xmlbroker.bench.measure import Timing, compare
+from xmlbroker.bench.measure import Timing, compare, progress
 from xmlbroker.bench.parse import bare_parser
 
 
@@ -53,7 +53,9 @@ def measure(messages: list[bytes], queries: list[str], rounds: int) -> dict[str,
 def make_engine(queries: list[str], predicates: Predicates = Predicates.INLINE) -> YFilter:
     """An engine with these filters."""
     engine = YFilter(predicates=predicates)
-    for text in queries:
+    for done, text in enumerate(queries):
+        if done % 1000 == 0:
+            progress(f"loading query {done:,} of {len(queries):,}")
         query = parse(text)
         assert isinstance(query, Filter)
         engine.add(query)

@@ -7,6 +7,7 @@ time, and what is reported is the median over the rounds of each round's ratio.
 
 import gc
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,10 +44,12 @@ def compare(
     gc.freeze()  # what was loaded stays: collections would only walk over it
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(1, rounds + 1):
+        progress(f"round {number} of {rounds}")
         items = items_of(number)
         gc.collect()
         for name, spent in _time(contestants, items).items():
             seconds[name].append(spent / len(items))
+    progress("")
     timings = []
     for name in names:
         ratios = sorted(
@@ -76,3 +79,10 @@ def _time(contestants: Mapping[str, Callable[[T], object]], items: Sequence[T]) 
                 run(item)
             seconds[name] += time.perf_counter() - started
     return seconds
+
+
+def progress(text: str) -> None:
+    """Say what is going on, on a terminal. By no thread of its own: it would be timed, too."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

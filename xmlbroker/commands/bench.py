@@ -33,8 +33,7 @@ def bench() -> None:
 @AS_JSON
 def bench_parse(rounds: int, as_json: bool) -> None:
     """Queries against lxml's XPath compiler, node tables against bare parsing."""
-    with Console(stderr=True).status("measuring"):
-        figures = parse_bench.run(rounds)
+    figures = parse_bench.run(rounds)
     if as_json:
         print_json(figures)
         return
@@ -51,8 +50,7 @@ def bench_parse(rounds: int, as_json: bool) -> None:
 @AS_JSON
 def bench_filter(rounds: int, as_json: bool) -> None:
     """Predicate-free filters against bare parsing and against lxml's XPath one by one."""
-    with Console(stderr=True).status("measuring"):
-        figures: Any = filter_bench.run(rounds)
+    figures: Any = filter_bench.run(rounds)
     if as_json:
         print_json(figures)
         return
@@ -75,8 +73,7 @@ def bench_filter(rounds: int, as_json: bool) -> None:
 @AS_JSON
 def bench_predicates(rounds: int, as_json: bool) -> None:
     """100,000 filters with one value predicate each, against the same without."""
-    with Console(stderr=True).status("measuring"):
-        figures: Any = predicates_bench.run(rounds)
+    figures: Any = predicates_bench.run(rounds)
     if as_json:
         print_json(figures)
         return
@@ -88,8 +85,7 @@ def bench_predicates(rounds: int, as_json: bool) -> None:
 @AS_JSON
 def bench_nested(rounds: int, as_json: bool) -> None:
     """50,000 filters with one, two and three nested paths, against the same flattened."""
-    with Console(stderr=True).status("measuring"):
-        figures: Any = nested_bench.run(rounds)
+    figures: Any = nested_bench.run(rounds)
     if as_json:
         print_json(figures)
         return
