@@ -39,6 +39,11 @@ class QueryLimits(BaseModel):
     max_active_states: int = Field(
         default=48, ge=1, description="automaton states active at once (query-too-many-states)"
     )
+    max_cache_bytes: int = Field(
+        default=8192,
+        ge=8,
+        description="cache it can demand for a label path (query-too-much-cache)",
+    )
 
 
 class MessageLimits(BaseModel):

@@ -7,7 +7,7 @@ when a message has a signal that they need.
 """
 
 from broker import reference
-from broker.documents import Message
+from broker.documents import LabelPaths, Message
 from broker.matching.compile import Compiler, NotDecidedError, needed_paths
 from broker.matching.decision import Decision
 from broker.matching.determinised import Determinised, Entry
@@ -104,35 +104,47 @@ class Automaton:
 
     # Matching
 
-    def match(self, message: Message, dead: set[int]) -> tuple[int, set[int]]:
-        """The filters that take a message: as bits, and as numbers. Dead ones aren't verified."""
-        labels = message.labels
-        present = message.distinct_label_paths
-        parents = labels.parents
-        leaves = present.difference([parents[label] for label in present])
-        at_hand = self.determinised.use(labels)
+    def match(
+        self,
+        message: Message,
+        present: set[int],
+        leaves: set[int],
+        numbers: set[int],
+        dead: set[int],
+    ) -> int:
+        """The filters that take a message: some are added to `numbers`, some returned as bits.
+
+        `present` are the label paths of the message and `leaves` those without others below. Dead
+        filters may be among the answers, but no work is done for them that can be spared.
+        """
+        at_hand = self.determinised.use(message.labels)
         find = self.determinised.find
         transient: dict[int, Entry] = {}
         bits = 0
-        numbers: set[int] = set()
+        signals: set[int] = set()
         for leaf in leaves:
             entry = at_hand.get(leaf) or find(leaf, transient)
             bits |= entry.bits
             if entry.numbers:
                 numbers.update(entry.numbers)
             if entry.signals:
-                numbers.update(entry.signals)
+                signals.update(entry.signals)
         if len(self.patterns):
             entries = {each: at_hand.get(each) or find(each, transient) for each in present}
-            Decision(self.tests, self.patterns, message, entries, numbers).run()
-        if self.by_signal or self.unconditional:
-            self._decide(message, numbers, dead)
-        return bits, numbers
+            outcomes: set[int] = set()
+            Decision(self.tests, self.patterns, message, entries, outcomes).run()
+            if self.signal_of:
+                signals.update(each for each in outcomes if each < 0)
+                outcomes -= signals
+            numbers |= outcomes
+        if signals or self.unconditional:
+            self._decide(message, signals, numbers, dead)
+        return bits
 
-    def _decide(self, message: Message, numbers: set[int], dead: set[int]) -> None:
-        """Decide the filters that wait for signals, and drop those from the numbers."""
-        signals = {number for number in numbers if number < 0}
-        numbers -= signals
+    def _decide(
+        self, message: Message, signals: set[int], numbers: set[int], dead: set[int]
+    ) -> None:
+        """Add the filters that wait for signals and take the message."""
         candidates = set(self.unconditional)
         for signal in signals:
             candidates.update(self.by_signal.get(signal, ()))
@@ -143,3 +155,8 @@ class Automaton:
                     numbers.add(number)
             elif reference.matches(self.queries[number], message):
                 numbers.add(number)
+
+    def warm(self, labels: LabelPaths, label: int) -> None:
+        """Have at hand what elements with a label path need, before one comes."""
+        self.determinised.use(labels)
+        self.determinised.warm(label)

@@ -70,15 +70,16 @@ class Decision:
         for mark in marks:
             if mark in by_key:
                 candidates += by_key[mark]
-        for state in entry.unkeyed:
-            candidates += self.patterns.without_key[state]
+        if entry.unkeyed:
+            marks = self._with_shown(node, entry, marks)
+            for state in entry.unkeyed:
+                candidates += self.patterns.without_key[state]
         if entry.table is not None:
             found = entry.table.held(self.labels_below(node), self.entries)
             self.outcomes.update(found.outcomes)
             held += found.consequences
             if found.open:
-                if not entry.keyed_by_value:
-                    marks = marks.union(self._shown(node, entry))
+                marks = self._with_shown(node, entry, marks)
                 for group in found.open:
                     candidates += group.others
                     for mark in group.by_key.keys() & marks:
@@ -121,6 +122,12 @@ class Decision:
             path.append(node)
             node = parents[node]
         return path[::-1]
+
+    def _with_shown(self, node: int, entry: Entry, marks: set[int]) -> set[int]:
+        """The marks, with those that the element shows by itself."""
+        if entry.keyed_by_value:
+            return marks  # they are among them
+        return marks.union(self._shown(node, entry))
 
     def _shown(self, node: int, entry: Entry) -> list[int]:
         """The marks that an element shows by itself."""

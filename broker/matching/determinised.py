@@ -131,6 +131,8 @@ class Determinised:
 
     def clear(self) -> None:
         """Forget everything: the NFA has changed."""
+        if not self.young:
+            return
         self.young, self.old = {}, {}
         self.young_bytes = self.old_bytes = 0
 
@@ -160,6 +162,18 @@ class Determinised:
         self.young[label] = entry
         self.young_bytes += size
         return entry
+
+    def warm(self, label: int) -> None:
+        """Make the entry of a label path, and let those above it learn from it."""
+        assert self.labels is not None
+        transient: dict[int, Entry] = {}
+        entry = self.find(label, transient)
+        above = self.labels.parents[label]
+        while entry.paths and above > ROOT_LABEL:
+            anchor = self.find(above, transient)
+            if anchor.table is not None:
+                anchor.table.learn(label, entry)
+            above = self.labels.parents[above]
 
     def _make(self, label: int, transient: dict[int, Entry]) -> Entry:
         assert self.labels is not None

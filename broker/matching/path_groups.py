@@ -109,7 +109,7 @@ class GroupTable:
             return held
         if not below <= self._known:
             for label in below - self._known:
-                self._learn(label, entries[label])
+                self.learn(label, entries[label])
         # Of the label paths below, those that don't tell anything make no difference.
         telling = frozenset(self._columns.keys() & below)
         held = self._memo.get(telling)
@@ -141,8 +141,10 @@ class GroupTable:
             held = [group for group in held if marks.issuperset(group.paths)]
         return Held(held)
 
-    def _learn(self, label: int, entry: "Entry") -> None:
-        """Take in what elements with a label path not seen before complete."""
+    def learn(self, label: int, entry: "Entry") -> None:
+        """Take in what elements with a label path complete."""
+        if label in self._known:
+            return
         self._known.add(label)
         columns: list[list[int]] = [[] for _ in range(_MOST_COLUMNS)]
         for mark in entry.paths.get(self._depth, ()):

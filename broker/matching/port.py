@@ -21,7 +21,10 @@ class Description:
     states: int
     cached_states: int
     cached_bytes: int
-    score: int
+    active_states: int
+    """How many states its queries can keep active at once, summed up."""
+    cache_demand: int
+    """How many bytes of the cache they can demand for one label path, summed up."""
 
 
 class Engine(Protocol):

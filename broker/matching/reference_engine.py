@@ -29,4 +29,4 @@ class ReferenceEngine:
 
     def describe(self) -> Description:
         """Its size: it has no states."""
-        return Description("reference", len(self.numbering.queries), 0, 0, 0, 0)
+        return Description("reference", len(self.numbering.queries), 0, 0, 0, 0, 0)

@@ -1,19 +1,28 @@
-"""YFilter: all filters in one automaton, changed while messages are matched.
+"""YFilter: all filters in a few automata, changed while messages are matched.
 
-New filters go into a small automaton beside the large one, so that what is determinised of the
-large one stays; `fold` moves them over. Filters that are removed are masked until then.
+New filters go into a young automaton, so that what is determinised of the others stays. Automata
+that are small beside each other are folded into one, a little with each message, and the new one
+takes their place when it is complete and warm: no message waits for it. Filters that are removed
+are masked until the automaton that has them is folded.
 """
 
 from broker.documents import Message
 from broker.matching.automaton import Automaton
+from broker.matching.folding import Folding, choose
 from broker.matching.match_set import MatchSet, to_bits
 from broker.matching.numbering import Numbering
 from broker.matching.patterns import Predicates
 from broker.matching.port import Description
-from broker.query import Filter, cost
+from broker.matching.score import Charges
+from broker.query import Filter
 
 _CACHE_BYTES = 512 * 1024 * 1024
-_FEW = 4096
+
+_FEW = 256
+"""The young automaton is left alone by folding up to this size."""
+
+_FEW_AUTOMATA = 4
+"""With more, folding does twice as much for each further one."""
 
 
 class YFilter:
@@ -25,70 +34,106 @@ class YFilter:
         determinise: bool = True,
         predicates: Predicates = Predicates.INLINE,
         max_cache_bytes: int = _CACHE_BYTES,
+        settle_above: int = _FEW,
     ) -> None:
         self.predicates = predicates
         self.cache_bytes = max_cache_bytes if determinise else 0
+        self.settle_above = settle_above
         self.numbering = Numbering()
-        self.large = Automaton(predicates, self.cache_bytes)
-        self.small = Automaton(predicates, self.cache_bytes // 8)
+        self.settled: list[Automaton] = []
+        """The automata that take no further filters, the largest first."""
+        self.young = self._new_automaton()
+        self.folding: Folding | None = None
         self.dead: set[int] = set()
-        self.dead_bits = 0
-        self.has_matched = False
-        self.score = 0
+        """The numbers of removed filters that are still in an automaton."""
+        self.charges = Charges()
+        self._dead_bits = 0
+
+    def _new_automaton(self) -> Automaton:
+        return Automaton(self.predicates, self.cache_bytes)
 
     def add(self, query: Filter) -> int:
         """Take a filter; effective with the next message."""
         number, is_new = self.numbering.add(query)
         if is_new:
-            self.score += cost(query).active_states
-            (self.small if self.has_matched else self.large).add(number, query)
-            if len(self.small) > max(_FEW, len(self.large) // 4):
-                self.fold()
+            self.charges.add(query)
+            self.young.add(number, query)
         return number
 
     def remove(self, number: int) -> None:
         """Drop a filter; effective with the next message."""
         query = self.numbering.queries[number]
         if self.numbering.remove(number):
-            self.score -= cost(query).active_states
+            self.charges.remove(query)
             self.dead.add(number)
-            self.dead_bits = 0
+            self._dead_bits = 0
 
     def match(self, message: Message) -> MatchSet:
         """The numbers of the filters that take a message."""
-        self.has_matched = True
-        bits, numbers = self.large.match(message, self.dead)
-        if len(self.small):
-            more_bits, more_numbers = self.small.match(message, self.dead)
-            bits |= more_bits
-            numbers |= more_numbers
+        present = message.distinct_label_paths
+        parents = message.labels.parents
+        leaves = present.difference([parents[label] for label in present])
+        bits = 0
+        numbers: set[int] = set()
+        for automaton in (*self.settled, self.young):
+            if automaton.queries:
+                bits |= automaton.match(message, present, leaves, numbers, self.dead)
         if self.dead:
             if bits:
-                self.dead_bits = self.dead_bits or to_bits(self.dead)
-                bits &= ~self.dead_bits
+                self._dead_bits = self._dead_bits or to_bits(self.dead)
+                bits &= ~self._dead_bits
             numbers -= self.dead
+        if self.folding is not None or len(self.young) > self.settle_above or self.dead:
+            self._tidy()
         return MatchSet(bits, numbers)
 
+    def _tidy(self) -> None:
+        """A little of the work that keeps the automata few and free of dead filters."""
+        if len(self.young) > self.settle_above:
+            self.settled.append(self.young)
+            self.young = self._new_automaton()
+        if self.folding is None:
+            chosen = choose(self.settled, self.dead)
+            if chosen:
+                self.folding = Folding(chosen, self._new_automaton())
+        if self.folding is not None:
+            for _ in range(2 ** max(0, len(self.settled) - _FEW_AUTOMATA)):
+                if self.folding.advance(self.dead):
+                    self._take_over(self.folding)
+                    break
+
+    def _take_over(self, folding: Folding) -> None:
+        """Put the automaton that folding made in the place of those that it was made of."""
+        for automaton in folding.folded:
+            self.settled.remove(automaton)
+            for number in automaton.queries:
+                if number in self.dead and number not in folding.made.queries:
+                    self.dead.remove(number)
+                    self.numbering.release(number)
+        self.settled.append(folding.made)
+        self.settled.sort(key=len, reverse=True)
+        self._dead_bits = 0
+        self.folding = None
+
     def fold(self) -> None:
-        """Build one automaton of the filters that are there, and let dropped numbers go."""
-        rebuilt = Automaton(self.predicates, self.cache_bytes)
-        for number, query in self.numbering.queries.items():
-            rebuilt.add(number, query)
-        self.large = rebuilt
-        self.small = Automaton(self.predicates, self.cache_bytes // 8)
-        for number in self.dead:
-            self.numbering.release(number)
-        self.dead = set()
-        self.dead_bits = 0
+        """Do all the work that waits at once: for those who would rather wait."""
+        self.settled.append(self.young)
+        self.young = self._new_automaton()
+        folding = Folding(list(self.settled), self._new_automaton())
+        while not folding.advance(self.dead):
+            pass
+        self._take_over(folding)
 
     def describe(self) -> Description:
         """Its size and shape now."""
-        cached = [each.determinised.cached for each in (self.large, self.small)]
+        automata = [*self.settled, self.young]
+        cached = [automaton.determinised.cached for automaton in automata]
         return Description(
-            "yfilter",
-            len(self.numbering.queries),
-            self.large.nfa.states + self.small.nfa.states,
-            sum(count for count, _ in cached),
-            sum(size for _, size in cached),
-            self.score,
+            engine="yfilter",
+            queries=len(self.numbering.queries),
+            states=sum(automaton.nfa.states for automaton in automata),
+            cached_states=sum(count for count, _ in cached),
+            cached_bytes=sum(size for _, size in cached),
+            active_states=self.charges.active_states,
+            cache_demand=self.charges.cache_bytes,
         )

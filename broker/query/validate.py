@@ -29,6 +29,10 @@ from broker.query.syntax import (
     StringTest,
 )
 
+_STATE_BYTES = 8
+_OPEN_ELEMENTS = 32
+"""So many elements that a path branches off from are thought to be open at once after a `//`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -37,6 +41,9 @@ class Cost:
     steps: int
     predicates: int
     active_states: int
+    """How many states of the automaton it can keep active at once."""
+    cache_bytes: int
+    """How much of the matcher's cache it can demand for one label path of a message."""
 
 
 def check(source: str | bytes, limits: QueryLimits = DEFAULT_LIMITS) -> Query:
@@ -50,13 +57,14 @@ def cost(query: Query) -> Cost:
     """The charge for a query.
 
     >>> cost(parse("//a[@b]//c"))
-    Cost(steps=3, predicates=1, active_states=4)
+    Cost(steps=3, predicates=1, active_states=4, cache_bytes=544)
     """
     paths = list(_paths(query))
     return Cost(
         steps=sum(_length(path) for path in paths),
         predicates=sum(1 for _ in _conditions(query)),
         active_states=sum(_active_states(path) for path in paths),
+        cache_bytes=_STATE_BYTES * sum(_kept_states(path) for path in _outer_paths(query)),
     )
 
 
@@ -76,6 +84,16 @@ def validate(query: Query, limits: QueryLimits = DEFAULT_LIMITS) -> None:
                 "active at once: each step after a // adds one, and each // another"
             )
             _refuse(query, "query-too-many-states", detail, path.span, "max_active_states")
+    kept = 0
+    for path in _outer_paths(query):
+        kept += _STATE_BYTES * _kept_states(path)
+        if kept > limits.max_cache_bytes:
+            detail = (
+                f"the query can demand more than {limits.max_cache_bytes} bytes of the cache for a "
+                f"label path: paths that branch off after a // are followed up to {_OPEN_ELEMENTS} "
+                "times at once"
+            )
+            _refuse(query, "query-too-much-cache", detail, path.span, "max_cache_bytes")
     for count, span in enumerate(_conditions(query), start=1):
         if count > limits.max_predicates:
             detail = f"the query has more than {limits.max_predicates} predicates and conditions"
@@ -104,21 +122,46 @@ def _active_states(path: Path) -> int:
     return len(axes) - first + axes.count(Axis.DESCENDANT)
 
 
+def _kept_states(path: Path, copies: int = 1) -> int:
+    """A bound on the states that are kept for a path at one label path, with its branches.
+
+    Paths that branch off at a step with predicates are followed for each element that is open there
+    at once: after a `//` there may be several.
+    """
+    kept = copies * _active_states(path)
+    for index, step in enumerate(path.steps):
+        if step.axis is Axis.DESCENDANT:
+            copies = _OPEN_ELEMENTS
+        if step.predicates:
+            kept += copies * _active_states(Path(path.start, path.steps[index + 1 :], None))
+            for predicate in step.predicates:
+                if not isinstance(predicate, PositionTest | LastTest):
+                    for nested in _direct_paths(predicate):
+                        kept += _kept_states(nested, copies)
+    return kept
+
+
 def _paths(query: Query) -> Iterator[Path]:
     """All paths of a query, those nested in predicates after the one they stand in."""
+    for path in _outer_paths(query):
+        yield from _with_nested(path)
+
+
+def _outer_paths(query: Query) -> Iterator[Path]:
+    """The paths of a query that are not nested in predicates."""
     if isinstance(query, Filter):
-        yield from _paths_in_condition(query.condition)
+        yield from _direct_paths(query.condition)
         return
-    yield from _with_nested(query.binding)
+    yield query.binding
     for let in query.lets:
-        yield from _with_nested(let.path)
+        yield let.path
     if query.where is not None:
-        yield from _paths_in_condition(query.where)
+        yield from _direct_paths(query.where)
     for key in query.order_by:
-        yield from _with_nested(_path_of(key.operand))
+        yield _path_of(key.operand)
     for embedded in query.embedded():
         value = embedded.value
-        yield from _with_nested(value if isinstance(value, Path) else value.path)
+        yield value if isinstance(value, Path) else value.path
 
 
 def _with_nested(path: Path) -> Iterator[Path]:
@@ -126,20 +169,22 @@ def _with_nested(path: Path) -> Iterator[Path]:
     for step in path.steps:
         for predicate in step.predicates:
             if not isinstance(predicate, PositionTest | LastTest):
-                yield from _paths_in_condition(predicate)
+                for nested in _direct_paths(predicate):
+                    yield from _with_nested(nested)
 
 
-def _paths_in_condition(condition: Condition) -> Iterator[Path]:
+def _direct_paths(condition: Condition) -> Iterator[Path]:
+    """The paths of a condition, without those in their predicates."""
     match condition:
         case And(operands) | Or(operands):
             for operand in operands:
-                yield from _paths_in_condition(operand)
+                yield from _direct_paths(operand)
         case Not(operand):
-            yield from _paths_in_condition(operand)
+            yield from _direct_paths(operand)
         case Exists(path) | StringTest(path=path):
-            yield from _with_nested(path)
+            yield path
         case Comparison(operand=compared):
-            yield from _with_nested(_path_of(compared))
+            yield _path_of(compared)
 
 
 def _path_of(operand: Operand) -> Path:

@@ -71,7 +71,7 @@ def test_engine_takes_what_the_reference_takes(make: Callable[[], Engine]) -> No
 class ChangingFilters(RuleBasedStateMachine):
     """Filters come and go while messages are matched, against a dictionary of filters."""
 
-    make: Callable[[], Engine] = YFilter
+    make: Callable[[], Engine] = staticmethod(lambda: YFilter(settle_above=2))
 
     @initialize(rng=st.randoms(use_true_random=False))
     def start(self, rng: random.Random) -> None:
@@ -124,11 +124,19 @@ class ChangingFilters(RuleBasedStateMachine):
 class ChangingFiltersNotDeterminised(ChangingFilters):
     """The same without determinising."""
 
-    make = staticmethod(lambda: YFilter(determinise=False))
+    make = staticmethod(lambda: YFilter(determinise=False, settle_above=1))
+
+
+class ChangingFiltersPostponed(ChangingFilters):
+    """The same with Selection Postponed."""
+
+    make = staticmethod(lambda: YFilter(predicates=Predicates.SP, settle_above=2))
 
 
 TestChangingFilters = ChangingFilters.TestCase
 TestChangingFilters.settings = settings(max_examples=60, stateful_step_count=25)
+TestChangingFiltersPostponed = ChangingFiltersPostponed.TestCase
+TestChangingFiltersPostponed.settings = settings(max_examples=30, stateful_step_count=25)
 TestChangingFiltersNotDeterminised = ChangingFiltersNotDeterminised.TestCase
 TestChangingFiltersNotDeterminised.settings = settings(max_examples=30, stateful_step_count=25)
 

@@ -38,7 +38,7 @@ def test_json(run: Run, tmp_path: Path) -> None:
         "accepted": True,
         "kind": "filter",
         "canonical": "//b[@c]",
-        "cost": {"steps": 2, "predicates": 1, "active_states": 2},
+        "cost": {"steps": 2, "predicates": 1, "active_states": 2, "cache_bytes": 16},
     }
 
 
