@@ -6,21 +6,25 @@ decided from the signals; those that the automaton can't decide are verified by 
 when a message has a signal that they need.
 """
 
+from array import array
+from bisect import bisect_left
+
 from broker import reference
 from broker.documents import LabelPaths, Message
 from broker.matching.compile import Compiler, NotDecidedError, needed_paths
 from broker.matching.decision import Decision
 from broker.matching.determinised import Determinised, Entry
 from broker.matching.marks import Marks
+from broker.matching.match_set import Part, to_bits
 from broker.matching.nfa import Nfa
-from broker.matching.patterns import Formula, Patterns, Predicates, evaluate, needed_marks
+from broker.matching.patterns import Formula, Patterns, Predicates, clauses, evaluate
 from broker.matching.value_index import Tests
 from broker.query import Filter
 from broker.query.syntax import And, Condition, Exists, Not, Or, Path, Step
 
 
 class Automaton:
-    """The filters of one automaton, by number."""
+    """The filters of one automaton."""
 
     def __init__(self, predicates: Predicates, max_cache_bytes: int) -> None:
         self.nfa = Nfa()
@@ -28,8 +32,12 @@ class Automaton:
         self.marks = Marks(self.nfa)
         self.patterns = Patterns(predicates, self.marks)
         self.compiler = Compiler(self.nfa, self.tests, self.marks, self.patterns)
-        self.universe = 0
-        self.queries: dict[int, Filter] = {}
+        self.queries: list[Filter] = []
+        self.numbers = array("q")
+        """The number of each filter. Within the automaton filters go by their place in here."""
+        self.dead: set[int] = set()
+        """The places of removed filters."""
+        self._dead_bits = 0
         self.formulas: dict[int, Formula] = {}
         """Filters over several paths, as formulas over signals."""
         self.by_signal: dict[int, list[int]] = {}
@@ -41,28 +49,39 @@ class Automaton:
             tests=self.tests,
             marks=self.marks,
             patterns=self.patterns,
-            universe=lambda: self.universe,
+            universe=self.__len__,
             max_bytes=max_cache_bytes,
         )
 
     def __len__(self) -> int:
+        """The number of filters, dead ones among them."""
         return len(self.queries)
 
     def add(self, number: int, query: Filter) -> None:
-        """Take a filter. What was determinised is forgotten."""
-        self.queries[number] = query
-        self.universe = max(self.universe, number + 1)
+        """Take a filter; its number is higher than those before. What was determinised is gone."""
+        place = len(self.queries)
+        self.queries.append(query)
+        self.numbers.append(number)
         condition = query.condition
         try:
             if isinstance(condition, Exists):
-                self.compiler.add_path(condition.path, number)
+                self.compiler.add_path(condition.path, place)
             else:
                 formula = self._formula(condition)
-                self.formulas[number] = formula
-                self._wait(number, needed_marks(formula))
+                self.formulas[place] = formula
+                self._wait(place, formula)
         except NotDecidedError:
-            self._verify_when_needed(number, condition)
+            self._verify_when_needed(place, condition)
         self.determinised.clear()
+
+    def remove(self, number: int) -> bool:
+        """Mask a filter; False if it isn't here."""
+        place = bisect_left(self.numbers, number)
+        if place == len(self.numbers) or self.numbers[place] != number:
+            return False
+        self.dead.add(place)
+        self._dead_bits = 0
+        return True
 
     def _formula(self, condition: Condition) -> Formula:
         match condition:
@@ -81,10 +100,10 @@ class Automaton:
                 return signal
         raise NotDecidedError
 
-    def _verify_when_needed(self, number: int, condition: Condition) -> None:
+    def _verify_when_needed(self, place: int, condition: Condition) -> None:
         paths = needed_paths(condition)
         if paths is None:
-            self.unconditional.add(number)
+            self.unconditional.add(place)
             return
         for steps in set(paths):
             signal = self.signal_of.get(steps)
@@ -94,67 +113,62 @@ class Automaton:
                 for step in steps:
                     state = self.nfa.extend(state, step)
                 self.nfa.accept(state, signal)
-            self.by_signal.setdefault(signal, []).append(number)
+            self.by_signal.setdefault(signal, []).append(place)
 
-    def _wait(self, number: int, needed: set[int]) -> None:
-        if needed:
-            self.by_signal.setdefault(min(needed), []).append(number)
-        else:
-            self.unconditional.add(number)
+    def _wait(self, place: int, formula: Formula) -> None:
+        for needs, _ in clauses(formula):
+            if needs:
+                self.by_signal.setdefault(min(needs), []).append(place)
+            else:
+                self.unconditional.add(place)
 
     # Matching
 
-    def match(
-        self,
-        message: Message,
-        present: set[int],
-        leaves: set[int],
-        numbers: set[int],
-        dead: set[int],
-    ) -> int:
-        """The filters that take a message: some are added to `numbers`, some returned as bits.
+    def match(self, message: Message, present: set[int], leaves: set[int]) -> Part:
+        """The filters that take a message.
 
-        `present` are the label paths of the message and `leaves` those without others below. Dead
-        filters may be among the answers, but no work is done for them that can be spared.
+        `present` are the label paths of the message, `leaves` those of them without others below.
         """
         at_hand = self.determinised.use(message.labels)
         find = self.determinised.find
         transient: dict[int, Entry] = {}
         bits = 0
+        places: set[int] = set()
         signals: set[int] = set()
         for leaf in leaves:
             entry = at_hand.get(leaf) or find(leaf, transient)
             bits |= entry.bits
-            if entry.numbers:
-                numbers.update(entry.numbers)
+            if entry.places:
+                places.update(entry.places)
             if entry.signals:
                 signals.update(entry.signals)
         if len(self.patterns):
             entries = {each: at_hand.get(each) or find(each, transient) for each in present}
-            outcomes: set[int] = set()
-            Decision(self.tests, self.patterns, message, entries, outcomes).run()
+            Decision(self.tests, self.patterns, message, entries, places).run()
             if self.signal_of:
-                signals.update(each for each in outcomes if each < 0)
-                outcomes -= signals
-            numbers |= outcomes
+                signals.update(each for each in places if each < 0)
+                places -= signals
         if signals or self.unconditional:
-            self._decide(message, signals, numbers, dead)
-        return bits
+            self._decide(message, signals, places)
+        if self.dead:
+            if bits:
+                self._dead_bits = self._dead_bits or to_bits(self.dead)
+                bits &= ~self._dead_bits
+            places = places - self.dead  # not -=, which goes through the dead ones
+        return Part(bits, places, self.numbers)
 
-    def _decide(
-        self, message: Message, signals: set[int], numbers: set[int], dead: set[int]
-    ) -> None:
+    def _decide(self, message: Message, signals: set[int], places: set[int]) -> None:
         """Add the filters that wait for signals and take the message."""
         candidates = set(self.unconditional)
         for signal in signals:
             candidates.update(self.by_signal.get(signal, ()))
-        for number in candidates - dead:
-            formula = self.formulas.get(number)
+        for place in candidates - self.dead:
+            formula = self.formulas.get(place)
             if formula is not None:
                 if evaluate(formula, signals):
-                    numbers.add(number)
-            elif reference.matches(self.queries[number], message):
-                numbers.add(number)
+                    places.add(place)
+            elif reference.matches(self.queries[place], message):
+                places.add(place)
 
     def warm(self, labels: LabelPaths, label: int) -> None:
         """Have at hand what elements with a label path need, before one comes."""

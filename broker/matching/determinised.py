@@ -14,13 +14,14 @@ from collections.abc import Callable
 from broker.documents.labels import ROOT_LABEL, LabelPaths
 from broker.matching.marks import Marks
 from broker.matching.match_set import NOTHING, Accept, accept_of, union
-from broker.matching.nfa import Nfa, State
+from broker.matching.nfa import NOTHING_ACTIVE, Active, Nfa
 from broker.matching.path_groups import GroupTable
 from broker.matching.patterns import Patterns
 from broker.matching.value_index import NOT_ATTRIBUTES, Tests
 
 _ENTRY_BYTES = 300
-_STATE_BYTES = 8
+_STATE_BYTES = 40
+"""In a frozen set."""
 
 
 class Entry:
@@ -36,9 +37,9 @@ class Entry:
         "is_anchor",
         "keyed_by_value",
         "nesting",
-        "numbers",
         "others",
         "paths",
+        "places",
         "shown",
         "signals",
         "table",
@@ -50,15 +51,15 @@ class Entry:
         self,
         *,
         depth: int,
-        active: tuple[State, ...],
+        active: Active,
         reached: Accept,
         signals: tuple[int, ...],
-        nesting: dict[int, tuple[State, ...]],
+        nesting: dict[int, Active],
         charge: Callable[[int], None],
     ) -> None:
         self.depth = depth
         self.active = active
-        self.bits, self.numbers = reached
+        self.bits, self.places = reached
         """The queries accepted here or at a label path above, in the two forms of `Accept`."""
         self.signals = signals
         """The signals accepted here or above."""
@@ -93,11 +94,12 @@ class Entry:
 
     def size_in_bytes(self) -> int:
         """About what it takes in memory, beside what it remembers of messages."""
-        states = len(self.active) + len(self.signals) + 8 * len(self.tested)
-        states += sum(len(each) + 10 for each in self.nesting.values())
-        states += sum(8 * len(each) + 20 for each in self.paths.values())
-        states += sum(20 * len(each) for each in self.conditional.values())
-        reached = self.bits.bit_length() // 7 + 8 * len(self.numbers)
+        active = [self.active, *self.nesting.values()]
+        states = sum(len(each.reached) + len(each.waiting) + 10 for each in active)
+        states += len(self.tested) + len(self.signals) // 4
+        states += sum(len(each) + 8 for each in self.paths.values())
+        states += sum(4 * len(each) for each in self.conditional.values())
+        reached = self.bits.bit_length() // 7 + 8 * len(self.places)
         return _ENTRY_BYTES + _STATE_BYTES * states + reached
 
 
@@ -181,15 +183,15 @@ class Determinised:
             active = self.nfa.start()
             reached: Accept = NOTHING
             signals: tuple[int, ...] = ()
-            nesting: dict[int, tuple[State, ...]] = {}
+            nesting: dict[int, Active] = {}
         else:
             above = self.find(self.labels.parents[label], transient)
             active = self.nfa.step(above.active, self.labels.tags[label])
-            reached, signals = Accept(above.bits, above.numbers), above.signals
+            reached, signals = Accept(above.bits, above.places), above.signals
             nesting = self._step_nesting(above.nesting, self.labels.tags[label])
         decided: list[int] = []
         signalled: list[int] = []
-        for state in active:
+        for state in active.reached:
             if state.accepts:
                 for accepted in state.accepts:
                     (decided if accepted >= 0 else signalled).append(accepted)
@@ -200,7 +202,7 @@ class Determinised:
             signals = (*signals, *signalled)
         entry = Entry(
             depth=self.labels.depths[label],
-            active=tuple(active),
+            active=active,
             reached=reached,
             signals=signals,
             nesting=nesting,
@@ -213,15 +215,15 @@ class Determinised:
     def _add_patterns(self, entry: Entry) -> None:
         """What patterns need to know of the elements with a label path."""
         for depth, states in entry.nesting.items():
-            completed = self.marks.completed(states)
+            completed = self.marks.completed(states.reached)
             if completed is not None:
                 if completed.paths:
                     entry.paths[depth] = completed.paths
                 for pattern, marks in completed.conditional.items():
                     entry.conditional.setdefault(pattern, []).append((depth, marks))
-        if begun := self.marks.begin(entry.active):
+        if begun := self.marks.begin(entry.active.reached):
             entry.nesting[entry.depth] = begun
-        numbers = [state.number for state in entry.active]
+        numbers = [state.number for state in entry.active.reached]
         if not self.patterns.with_groups.isdisjoint(numbers):
             entry.table = GroupTable(self.patterns.groups_by_path, entry.depth, self._charge)
         entry.tested = frozenset(n for n in numbers if n in self.tests.looked_at)
@@ -237,11 +239,9 @@ class Determinised:
         """Count what an entry has come to take beside itself."""
         self.young_bytes += size
 
-    def _step_nesting(
-        self, nesting: dict[int, tuple[State, ...]], tag: str
-    ) -> dict[int, tuple[State, ...]]:
+    def _step_nesting(self, nesting: dict[int, Active], tag: str) -> dict[int, Active]:
         stepped = ((depth, self.nfa.step(states, tag)) for depth, states in nesting.items())
-        return {depth: tuple(states) for depth, states in stepped if states}
+        return {depth: active for depth, active in stepped if active is not NOTHING_ACTIVE}
 
     @property
     def cached(self) -> tuple[int, int]:

@@ -5,7 +5,8 @@ with each step; then the label paths that they have at hand, one with each step,
 warm as they are. Until it is complete, those that are folded go on.
 """
 
-from collections.abc import Iterator
+import heapq
+from collections.abc import Container, Iterator
 
 from broker.matching.automaton import Automaton
 
@@ -16,51 +17,53 @@ _RATIO = 4
 """Automata are folded with others that are up to so many times as large."""
 
 
-def choose(settled: list[Automaton], dead: set[int]) -> list[Automaton]:
+def choose(settled: list[Automaton]) -> list[Automaton]:
     """The automata that are to be folded next, none if all are as they should be.
 
     Small ones are folded into larger ones of about their size, so that a filter is moved a number
-    of times that grows with the logarithm of their number; large ones when many in them are dead.
+    of times that grows with the logarithm of their number; any one when many in it are dead.
     """
-    by_size = sorted(settled, key=len)
     chosen: list[Automaton] = []
     together = 0
-    for automaton in by_size:
+    for automaton in sorted(settled, key=len):
         if chosen and len(automaton) > _RATIO * together:
             break
         chosen.append(automaton)
         together += len(automaton)
     if len(chosen) > 1:
         return chosen
-    if settled and len(dead) * _RATIO > sum(map(len, settled)):
-        most = max(settled, key=lambda each: len(dead & each.queries.keys()))
-        return [most] if not dead.isdisjoint(most.queries) else []
-    return []
+    return [each for each in settled if is_due(each)][:1]
+
+
+def is_due(automaton: Automaton) -> bool:
+    """Whether so many filters of an automaton are dead that it should be made anew."""
+    return len(automaton.dead) * _RATIO > len(automaton)
 
 
 class Folding:
     """One folding that is under way."""
 
-    def __init__(self, folded: list[Automaton], made: Automaton) -> None:
+    def __init__(self, folded: list[Automaton], made: Automaton, alive: Container[int]) -> None:
         self.folded = folded
         self.made = made
+        self.alive = alive
+        """The numbers that are not dead; they change while folding is under way."""
         self._work = self._steps()
-        self._dead: set[int] = set()
 
-    def advance(self, dead: set[int]) -> bool:
+    def advance(self) -> bool:
         """Do one step; True when all is done."""
-        self._dead = dead
         return next(self._work, None) is None
 
     def _steps(self) -> Iterator[bool]:
-        done = 0
-        for automaton in self.folded:
-            for number, query in automaton.queries.items():
-                if number not in self._dead:
-                    self.made.add(number, query)
-                    done += 1
-                    if done % _QUERIES_A_STEP == 0:
-                        yield True
+        # Numbers rise in each automaton, and have to in the one that is made.
+        filters = heapq.merge(
+            *(zip(each.numbers, each.queries, strict=True) for each in self.folded)
+        )
+        for done, (number, query) in enumerate(filters, start=1):
+            if number in self.alive:
+                self.made.add(number, query)
+            if done % _QUERIES_A_STEP == 0:
+                yield True
         caches = [automaton.determinised for automaton in self.folded]
         labels = next((cache.labels for cache in caches if cache.labels is not None), None)
         if labels is None:

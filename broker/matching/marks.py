@@ -7,9 +7,10 @@ depth. If the path ends at an element that needs a pattern, the mark is *conditi
 A *test mark* is shown by the element itself; tests are found by value (`value_index.py`).
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from broker.matching.nfa import Nfa, State, only_name, with_descendants
+from broker.matching.nfa import Active, Nfa, State, activate, only_name
 from broker.query.syntax import Step
 
 FIRST_PATH_RANK = 100
@@ -63,15 +64,15 @@ class Marks:
             self.nfa.accept(end, mark)
         return mark
 
-    def begin(self, active: tuple[State, ...]) -> tuple[State, ...]:
-        """The states in which the paths of marks begin at an element with these states active."""
+    def begin(self, reached: Iterable[State]) -> Active | None:
+        """The states in which the paths of marks begin at an element that leads to these states."""
         starts = self.starts
-        found = [starts[state.number] for state in active if state.number in starts]
-        return tuple(with_descendants(found)) if found else ()
+        found = [starts[state.number] for state in reached if state.number in starts]
+        return activate(found) if found else None
 
-    def completed(self, active: tuple[State, ...]) -> Completed | None:
+    def completed(self, reached: Iterable[State]) -> Completed | None:
         """The marks that these states of marks' paths accept."""
-        marks = [mark for state in active if state.accepts for mark in state.accepts]
+        marks = [mark for state in reached if state.accepts for mark in state.accepts]
         if not marks:
             return None
         patterns = self._patterns

@@ -6,7 +6,8 @@ its bits would be 125 kB of zeros. An `Accept` has both parts, and what goes whe
 what a union costs.
 """
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -70,33 +71,57 @@ def from_bits(bits: int) -> list[int]:
     return numbers
 
 
+class Part(NamedTuple):
+    """What an automaton accepts: places as bits and as numbers, and the numbers at the places."""
+
+    bits: int
+    places: set[int]
+    numbers: Sequence[int]
+
+
 class MatchSet:
     """The queries that a message matched. Iterates over their numbers, rising."""
 
-    __slots__ = ("bits", "numbers")
+    __slots__ = ("parts",)
 
-    def __init__(self, bits: int, numbers: set[int]) -> None:
-        self.bits = bits
-        self.numbers = numbers
+    def __init__(self, parts: list[Part]) -> None:
+        self.parts = parts
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> "MatchSet":
+        """A match set of single numbers."""
+        given = sorted(numbers)
+        return cls([Part(0, set(range(len(given))), given)])
 
     def to_list(self) -> list[int]:
         """The numbers, rising."""
-        if not self.bits:
-            return sorted(self.numbers)
-        return from_bits(self.bits | to_bits(self.numbers))
+        found: list[int] = []
+        for bits, places, numbers in self.parts:
+            if bits:
+                taken = from_bits(bits | to_bits(places))
+                found += np.asarray(numbers)[taken].tolist()
+            else:
+                found += [numbers[place] for place in places]
+        found.sort()
+        return found
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.to_list())
 
     def __len__(self) -> int:
-        if not self.bits:
-            return len(self.numbers)
-        return (self.bits | to_bits(self.numbers)).bit_count()
+        return sum(
+            (bits | to_bits(places)).bit_count() if bits else len(places)
+            for bits, places, _ in self.parts
+        )
 
     def __contains__(self, number: object) -> bool:
         if not isinstance(number, int):
             return False
-        return number in self.numbers or bool(self.bits >> number & 1)
+        for bits, places, numbers in self.parts:
+            place = bisect_left(numbers, number)
+            if place < len(numbers) and numbers[place] == number:
+                return place in places or bool(bits >> place & 1)
+        return False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MatchSet) and self.to_list() == other.to_list()

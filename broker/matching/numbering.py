@@ -4,30 +4,24 @@ from broker.query import Filter
 
 
 class Numbering:
-    """Distinct queries by number. Numbers of dropped queries are given out again."""
+    """Distinct queries by number. Numbers rise and are never given out again."""
 
-    __slots__ = ("_counts", "_free", "_numbers", "queries", "universe")
+    __slots__ = ("_counts", "_next", "_numbers", "queries")
 
     def __init__(self) -> None:
         self.queries: dict[int, Filter] = {}
-        self.universe = 0
-        """One more than the highest number ever given out."""
+        self._next = 0
         self._numbers: dict[Filter, int] = {}
         self._counts: dict[int, int] = {}
-        self._free: list[int] = []
+        """How often those were added that were more than once."""
 
     def add(self, query: Filter) -> tuple[int, bool]:
         """The number of a query, and whether it is a new one."""
-        number = self._numbers.get(query)
-        if number is not None:
+        number = self._numbers.setdefault(query, self._next)
+        if number != self._next:
             self._counts[number] = self._counts.get(number, 1) + 1
             return number, False
-        if self._free:
-            number = self._free.pop()
-        else:
-            number = self.universe
-            self.universe += 1
-        self._numbers[query] = number
+        self._next += 1
         self.queries[number] = query
         return number, True
 
@@ -40,10 +34,5 @@ class Numbering:
             else:
                 self._counts[number] = count - 1
             return False
-        query = self.queries.pop(number)
-        del self._numbers[query]
+        del self._numbers[self.queries.pop(number)]
         return True
-
-    def release(self, number: int) -> None:
-        """Let the number of a query that is gone be given out again."""
-        self._free.append(number)

@@ -25,7 +25,7 @@ class ReferenceEngine:
     def match(self, message: Message) -> MatchSet:
         """The numbers of the filters that take a message."""
         queries = self.numbering.queries
-        return MatchSet(0, {n for n, query in queries.items() if reference.matches(query, message)})
+        return MatchSet.of(n for n, query in queries.items() if reference.matches(query, message))
 
     def describe(self) -> Description:
         """Its size: it has no states."""

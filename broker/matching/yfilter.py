@@ -8,8 +8,8 @@ are masked until the automaton that has them is folded.
 
 from broker.documents import Message
 from broker.matching.automaton import Automaton
-from broker.matching.folding import Folding, choose
-from broker.matching.match_set import MatchSet, to_bits
+from broker.matching.folding import Folding, choose, is_due
+from broker.matching.match_set import MatchSet
 from broker.matching.numbering import Numbering
 from broker.matching.patterns import Predicates
 from broker.matching.port import Description
@@ -44,10 +44,7 @@ class YFilter:
         """The automata that take no further filters, the largest first."""
         self.young = self._new_automaton()
         self.folding: Folding | None = None
-        self.dead: set[int] = set()
-        """The numbers of removed filters that are still in an automaton."""
         self.charges = Charges()
-        self._dead_bits = 0
 
     def _new_automaton(self) -> Automaton:
         return Automaton(self.predicates, self.cache_bytes)
@@ -65,62 +62,62 @@ class YFilter:
         query = self.numbering.queries[number]
         if self.numbering.remove(number):
             self.charges.remove(query)
-            self.dead.add(number)
-            self._dead_bits = 0
+            for automaton in (self.young, *self.settled):
+                if automaton.remove(number):
+                    break
+            if self.folding is not None:
+                self.folding.made.remove(number)
+            elif is_due(automaton) and automaton is not self.young:
+                self._begin_folding()
 
     def match(self, message: Message) -> MatchSet:
         """The numbers of the filters that take a message."""
         present = message.distinct_label_paths
         parents = message.labels.parents
         leaves = present.difference([parents[label] for label in present])
-        bits = 0
-        numbers: set[int] = set()
-        for automaton in (*self.settled, self.young):
-            if automaton.queries:
-                bits |= automaton.match(message, present, leaves, numbers, self.dead)
-        if self.dead:
-            if bits:
-                self._dead_bits = self._dead_bits or to_bits(self.dead)
-                bits &= ~self._dead_bits
-            numbers -= self.dead
-        if self.folding is not None or len(self.young) > self.settle_above or self.dead:
-            self._tidy()
-        return MatchSet(bits, numbers)
-
-    def _tidy(self) -> None:
-        """A little of the work that keeps the automata few and free of dead filters."""
-        if len(self.young) > self.settle_above:
-            self.settled.append(self.young)
-            self.young = self._new_automaton()
-        if self.folding is None:
-            chosen = choose(self.settled, self.dead)
-            if chosen:
-                self.folding = Folding(chosen, self._new_automaton())
+        parts = [each.match(message, present, leaves) for each in self.settled]
+        if self.young.queries:
+            parts.append(self.young.match(message, present, leaves))
+            if len(self.young) > self.settle_above:
+                self._settle()
         if self.folding is not None:
-            for _ in range(2 ** max(0, len(self.settled) - _FEW_AUTOMATA)):
-                if self.folding.advance(self.dead):
-                    self._take_over(self.folding)
-                    break
+            self._advance()
+        return MatchSet(parts)
+
+    def _settle(self) -> None:
+        """Let the young automaton take no more filters, and see what is to be folded."""
+        self.settled.append(self.young)
+        self.settled.sort(key=len, reverse=True)
+        self.young = self._new_automaton()
+        if self.folding is None:
+            self._begin_folding()
+
+    def _begin_folding(self) -> None:
+        chosen = choose(self.settled)
+        if chosen:
+            self.folding = Folding(chosen, self._new_automaton(), self.numbering.queries)
+
+    def _advance(self) -> None:
+        """Do a little of the folding, more if many automata wait."""
+        assert self.folding is not None
+        for _ in range(2 ** max(0, len(self.settled) - _FEW_AUTOMATA)):
+            if self.folding.advance():
+                self._take_over(self.folding)
+                self._begin_folding()
+                return
 
     def _take_over(self, folding: Folding) -> None:
         """Put the automaton that folding made in the place of those that it was made of."""
-        for automaton in folding.folded:
-            self.settled.remove(automaton)
-            for number in automaton.queries:
-                if number in self.dead and number not in folding.made.queries:
-                    self.dead.remove(number)
-                    self.numbering.release(number)
+        self.settled = [each for each in self.settled if each not in folding.folded]
         self.settled.append(folding.made)
         self.settled.sort(key=len, reverse=True)
-        self._dead_bits = 0
         self.folding = None
 
     def fold(self) -> None:
-        """Do all the work that waits at once: for those who would rather wait."""
-        self.settled.append(self.young)
-        self.young = self._new_automaton()
-        folding = Folding(list(self.settled), self._new_automaton())
-        while not folding.advance(self.dead):
+        """Make one automaton of all at once: for those who would rather wait."""
+        self._settle()
+        folding = Folding(list(self.settled), self._new_automaton(), self.numbering.queries)
+        while not folding.advance():
             pass
         self._take_over(folding)
 

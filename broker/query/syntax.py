@@ -20,7 +20,13 @@ Span = tuple[int, int]
 """Offsets of a node's first character and of the one after its last, in the query's text."""
 
 
-class Axis(Enum):
+class Symbol(Enum):
+    """An enumeration whose members have the hash of objects: queries are hashed by the million."""
+
+    __hash__ = object.__hash__
+
+
+class Axis(Symbol):
     """The separator before a step."""
 
     CHILD = "/"
@@ -40,7 +46,7 @@ class NameTest(NamedTuple):
         )
 
 
-class Parent(Enum):
+class Parent(Symbol):
     """The node test of the step `..`."""
 
     PARENT = ".."
@@ -61,7 +67,7 @@ class Step:
     predicates: tuple["Predicate", ...] = ()
 
 
-class EndKind(Enum):
+class EndKind(Symbol):
     """What a path takes from the elements that its steps reach."""
 
     ATTRIBUTE = "attribute"
@@ -78,13 +84,13 @@ class End:
     name: ExpandedName | None = None
 
 
-class Root(Enum):
+class Root(Symbol):
     """The start of an absolute path: the document."""
 
     ROOT = "root"
 
 
-class Context(Enum):
+class Context(Symbol):
     """The start of a relative path in a predicate: the element that the predicate is tried on."""
 
     CONTEXT = "context"
@@ -112,7 +118,7 @@ class Path:
     span: Span = field(compare=False, default=(0, 0))
 
 
-class Operator(Enum):
+class Operator(Symbol):
     """A comparison with a literal."""
 
     EQ = "="
@@ -173,7 +179,7 @@ class Comparison:
     span: Span = field(compare=False, default=(0, 0))
 
 
-class StringFunction(Enum):
+class StringFunction(Symbol):
     """The string tests of the language."""
 
     CONTAINS = "contains"
