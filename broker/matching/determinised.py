@@ -28,10 +28,10 @@ class Entry:
     """What is known of a label path."""
 
     __slots__ = (
+        "_charge_cache",
         "active",
         "attributes",
         "bits",
-        "charge",
         "conditional",
         "depth",
         "is_anchor",
@@ -40,6 +40,7 @@ class Entry:
         "others",
         "paths",
         "places",
+        "remembered",
         "shown",
         "signals",
         "table",
@@ -69,7 +70,9 @@ class Entry:
         """The path marks that elements here complete for their ancestors, by depth."""
         self.conditional: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         """Depths and marks that elements here complete if they have a pattern, by its number."""
-        self.charge = charge
+        self.remembered = 0
+        """How many bytes the values and the table take that messages have brought."""
+        self._charge_cache = charge
         self.is_anchor = False
         """Whether there are clauses for the elements here, beside those of conditional marks."""
         self.tested: frozenset[int] = frozenset()
@@ -92,15 +95,20 @@ class Entry:
         self.shown[value] = marks
         self.charge(300 + len(value[1]) + 8 * len(marks))
 
+    def charge(self, size: int) -> None:
+        """Count what it has come to take since it was made."""
+        self.remembered += size
+        self._charge_cache(size)
+
     def size_in_bytes(self) -> int:
-        """About what it takes in memory, beside what it remembers of messages."""
-        active = [self.active, *self.nesting.values()]
-        states = sum(len(each.reached) + len(each.waiting) + 10 for each in active)
-        states += len(self.tested) + len(self.signals) // 4
-        states += sum(len(each) + 8 for each in self.paths.values())
-        states += sum(4 * len(each) for each in self.conditional.values())
-        reached = self.bits.bit_length() // 7 + 8 * len(self.places)
-        return _ENTRY_BYTES + _STATE_BYTES * states + reached
+        """About what it takes in memory."""
+        states = len(self.active.reached) + len(self.active.waiting) + len(self.tested)
+        if self.nesting:
+            states += sum(len(r) + len(w) + 10 for r, w in self.nesting.values())
+            states += sum(len(each) + 8 for each in self.paths.values())
+            states += sum(4 * len(each) for each in self.conditional.values())
+        accepted = self.bits.bit_length() // 7 + 8 * (len(self.places) + len(self.signals))
+        return _ENTRY_BYTES + _STATE_BYTES * states + accepted + self.remembered
 
 
 class Determinised:
@@ -188,7 +196,11 @@ class Determinised:
             above = self.find(self.labels.parents[label], transient)
             active = self.nfa.step(above.active, self.labels.tags[label])
             reached, signals = Accept(above.bits, above.places), above.signals
-            nesting = self._step_nesting(above.nesting, self.labels.tags[label])
+            nesting = {}
+            for depth, states in above.nesting.items():
+                stepped = self.nfa.step(states, self.labels.tags[label])
+                if stepped is not NOTHING_ACTIVE:
+                    nesting[depth] = stepped
         decided: list[int] = []
         signalled: list[int] = []
         for state in active.reached:
@@ -225,7 +237,7 @@ class Determinised:
             entry.nesting[entry.depth] = begun
         numbers = [state.number for state in entry.active.reached]
         if not self.patterns.with_groups.isdisjoint(numbers):
-            entry.table = GroupTable(self.patterns.groups_by_path, entry.depth, self._charge)
+            entry.table = GroupTable(self.patterns.groups_by_path, entry.depth, entry.charge)
         entry.tested = frozenset(n for n in numbers if n in self.tests.looked_at)
         entry.unkeyed = tuple(n for n in numbers if n in self.patterns.without_key)
         if entry.tested:
@@ -238,10 +250,6 @@ class Determinised:
     def _charge(self, size: int) -> None:
         """Count what an entry has come to take beside itself."""
         self.young_bytes += size
-
-    def _step_nesting(self, nesting: dict[int, Active], tag: str) -> dict[int, Active]:
-        stepped = ((depth, self.nfa.step(states, tag)) for depth, states in nesting.items())
-        return {depth: active for depth, active in stepped if active is not NOTHING_ACTIVE}
 
     @property
     def cached(self) -> tuple[int, int]:

@@ -40,8 +40,7 @@ def compare(
     """
     names = list(contestants)
     _time(contestants, items_of(0))
-    gc.collect()
-    gc.freeze()  # what was loaded stays: collections would only walk over it
+    settle()
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(1, rounds + 1):
         progress(f"round {number} of {rounds}")
@@ -79,6 +78,12 @@ def _time(contestants: Mapping[str, Callable[[T], object]], items: Sequence[T]) 
                 run(item)
             seconds[name] += time.perf_counter() - started
     return seconds
+
+
+def settle() -> None:
+    """Let the collector leave alone what was loaded: it stays, and would only be walked over."""
+    gc.collect()
+    gc.freeze()
 
 
 def progress(text: str) -> None:

@@ -7,9 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from xmlbroker.bench import filter as filter_bench
+from xmlbroker.bench import growth as growth_bench
 from xmlbroker.bench import nested as nested_bench
 from xmlbroker.bench import parse as parse_bench
 from xmlbroker.bench import predicates as predicates_bench
+from xmlbroker.bench import reload as reload_bench
 from xmlbroker.context import print_json
 
 ROUNDS = click.option(
@@ -91,6 +93,54 @@ def bench_nested(rounds: int, as_json: bool) -> None:
         return
     rows = [(f"{part['queries']:,} x {part['nested_paths']}", part) for part in figures["parts"]]
     show_pairs(figures["workload"], rows)
+
+
+@bench.command("reload")
+@ROUNDS
+@AS_JSON
+def bench_reload(rounds: int, as_json: bool) -> None:
+    """1,000 filters added and 1,000 removed between two messages, at 100,000."""
+    figures: Any = reload_bench.run(rounds)
+    if as_json:
+        print_json(figures)
+        return
+    table = Table("", "messages of matching", title=f"{figures['workload']}, medians")
+    changes = f"{figures['changes']:,}"
+    table.add_row(
+        f"{changes} adds and {changes} removes at {figures['queries']:,} filters",
+        f"{figures['change_in_messages']:.1f}",
+    )
+    table.add_row("what the 100 messages after it take more", f"{figures['later_in_messages']:.1f}")
+    table.add_row("the slowest of them, against its usual time", f"{figures['slowest']:.1f}")
+    table.add_row("their median, likewise", f"{figures['median']:.2f}")
+    Console().print(table)
+
+
+@bench.command("growth")
+@ROUNDS
+@AS_JSON
+def bench_growth(rounds: int, as_json: bool) -> None:
+    """10,000, 100,000 and 1,000,000 filters of which twenty match a message; memory, loading."""
+    figures: Any = growth_bench.run(rounds)
+    if as_json:
+        print_json(figures)
+        return
+    columns = ("queries", "matches", "µs", "to parsing", "growth", "loading", "memory")
+    columns += ("per query", "again")
+    table = Table(*columns, title=figures["workload"])
+    for part in figures["parts"]:
+        table.add_row(
+            f"{part['queries']:,}",
+            f"{part['matches_per_message']:.0f}",
+            f"{part['microseconds']:.0f}",
+            f"{part['ratio']:.2f}",
+            f"{part['growth']:.2f}",
+            f"{part['loading_seconds']:.1f} s",
+            f"{part['megabytes']:,.0f} MB",
+            f"{part['bytes_per_query']:,.0f} B",
+            f"{part['bytes_per_duplicate']:.0f} B",
+        )
+    Console().print(table)
 
 
 def show_pairs(workload: str, rows: list[tuple[str, dict[str, Any]]]) -> None:
