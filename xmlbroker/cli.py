@@ -14,6 +14,7 @@ from pydantic_settings import SettingsError
 from broker.errors import BrokerError
 from xmlbroker.commands.bench import bench
 from xmlbroker.commands.check import check
+from xmlbroker.commands.explain import explain
 from xmlbroker.commands.match import match
 from xmlbroker.commands.settings import settings
 from xmlbroker.commands.transform import transform
@@ -51,7 +52,7 @@ def cli(
     context.obj = Context(loaded, config, given)
 
 
-for command in (bench, check, match, settings, transform):
+for command in (bench, check, explain, match, settings, transform):
     cli.add_command(command)
 
 

@@ -43,6 +43,8 @@ class Automaton:
         self.by_signal: dict[int, list[int]] = {}
         self.unconditional: set[int] = set()
         """Filters that are looked at whatever signals there are."""
+        self.verified: set[int] = set()
+        """Filters that the reference engine decides, when they are looked at."""
         self.signal_of: dict[Path | tuple[Step, ...], int] = {}
         self.determinised = Determinised(
             nfa=self.nfa,
@@ -71,6 +73,7 @@ class Automaton:
                 self.formulas[place] = formula
                 self._wait(place, formula)
         except NotDecidedError:
+            self.verified.add(place)
             self._verify_when_needed(place, condition)
         self.determinised.clear()
 

@@ -190,7 +190,7 @@ def needed_paths(condition: Condition) -> list[tuple[Step, ...]] | None:
     """
     match condition:
         case Exists(path):
-            bare = _bare_steps(path)
+            bare = bare_steps(path)
             return [bare] if bare else None
         case And(operands):
             # One operand's paths are enough; the longest says most.
@@ -207,7 +207,7 @@ def needed_paths(condition: Condition) -> list[tuple[Step, ...]] | None:
     return None
 
 
-def _bare_steps(path: Path) -> tuple[Step, ...]:
+def bare_steps(path: Path) -> tuple[Step, ...]:
     """The steps of a path up to the first `..`, without predicates."""
     steps: list[Step] = []
     for step in path.steps:

@@ -161,16 +161,18 @@ class Determinised:
         entry = self.young.get(label) or transient.get(label)
         if entry is not None:
             return entry
-        entry = self.old.get(label) or self._make(label, transient)
-        size = entry.size_in_bytes()
+        entry = self.old.pop(label, None)
+        if entry is None:
+            entry = self._make(label, transient)
+            size = entry.size_in_bytes()
+        else:
+            size = entry.size_in_bytes()
+            self.old_bytes -= size
         if size > self.max_bytes // 8:
             transient[label] = entry
             return entry
-        if self.young_bytes + size > self.max_bytes // 2:
-            self.old, self.old_bytes = self.young, self.young_bytes
-            self.young, self.young_bytes = {}, 0
         self.young[label] = entry
-        self.young_bytes += size
+        self._charge(size)
         return entry
 
     def warm(self, label: int) -> None:
@@ -248,8 +250,11 @@ class Determinised:
         entry.is_anchor = bool(entry.keyed_by_value or entry.unkeyed or entry.table)
 
     def _charge(self, size: int) -> None:
-        """Count what an entry has come to take beside itself."""
+        """Count what the young half has come to take. When it is full, it is the old one."""
         self.young_bytes += size
+        if self.young_bytes > self.max_bytes // 2:
+            self.old, self.old_bytes = self.young, self.young_bytes
+            self.young, self.young_bytes = {}, 0
 
     @property
     def cached(self) -> tuple[int, int]:

@@ -74,6 +74,12 @@ class ValueIndex:
                     self.ordered[key] = _Ordered(operator)
                 self.ordered[key].add(literal, shown)
 
+    def size(self) -> tuple[int, int, int]:
+        """How many tests are found by hash, how many by sorted arrays, how many one by one."""
+        ordered = (len(shown) for each in self.ordered.values() for shown in each.showns.values())
+        others = len(self.unequal) + len(self.present) + len(self.text_tests)
+        return sum(map(len, self.equal.values())), sum(ordered), others
+
     def passed(self, value: str) -> Iterator[Shown]:
         """What a value shows."""
         if value in self.equal:

@@ -55,10 +55,16 @@ def unparse(query: Query) -> str:
     return writer.prolog() + body
 
 
+def fragment(part: Path | Predicate) -> str:
+    """The text of a part of a query, as messages show it: names in a namespace as {uri}local."""
+    writer = _PlainWriter(None)
+    return writer.path(part) if isinstance(part, Path) else writer.predicate(part)
+
+
 class _Writer:
     """Writes one query; collects the prefixes that its prolog must declare."""
 
-    def __init__(self, query: Query) -> None:
+    def __init__(self, query: Query | None) -> None:
         self.is_flwr = isinstance(query, Flwr)
         self.generated: dict[str, str] = {}
         self.kept: dict[str, str] = {}
@@ -276,6 +282,14 @@ def _escape(text: str) -> str:
 def _attribute_text(text: str) -> str:
     text = _escape(text).replace('"', '""')
     return text.replace("\n", "&#10;").replace("\t", "&#9;")
+
+
+class _PlainWriter(_Writer):
+    """Writes namespaces out."""
+
+    def prefix(self, namespace: str) -> str:
+        """The namespace itself."""
+        return f"{{{namespace}}}" if namespace else ""
 
 
 def _constant_prefixes(query: Flwr) -> list[str]:

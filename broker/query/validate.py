@@ -64,7 +64,7 @@ def cost(query: Query) -> Cost:
         steps=sum(_length(path) for path in paths),
         predicates=sum(1 for _ in _conditions(query)),
         active_states=sum(_active_states(path) for path in paths),
-        cache_bytes=_STATE_BYTES * sum(_kept_states(path) for path in _outer_paths(query)),
+        cache_bytes=_STATE_BYTES * sum(_kept_states(path) for path in outer_paths(query)),
     )
 
 
@@ -85,7 +85,7 @@ def validate(query: Query, limits: QueryLimits = DEFAULT_LIMITS) -> None:
             )
             _refuse(query, "query-too-many-states", detail, path.span, "max_active_states")
     kept = 0
-    for path in _outer_paths(query):
+    for path in outer_paths(query):
         kept += _STATE_BYTES * _kept_states(path)
         if kept > limits.max_cache_bytes:
             detail = (
@@ -143,11 +143,11 @@ def _kept_states(path: Path, copies: int = 1) -> int:
 
 def _paths(query: Query) -> Iterator[Path]:
     """All paths of a query, those nested in predicates after the one they stand in."""
-    for path in _outer_paths(query):
+    for path in outer_paths(query):
         yield from _with_nested(path)
 
 
-def _outer_paths(query: Query) -> Iterator[Path]:
+def outer_paths(query: Query) -> Iterator[Path]:
     """The paths of a query that are not nested in predicates."""
     if isinstance(query, Filter):
         yield from _direct_paths(query.condition)

@@ -17,6 +17,7 @@ from lxml import etree
 from broker.documents import LabelPaths, Message
 from broker.matching import YFilter
 from broker.query import Filter, parse
+from xmlbroker.bench import workload
 from xmlbroker.bench.filter import contestant
 from xmlbroker.bench.measure import compare, progress, settle
 from xmlbroker.bench.parse import bare_parser

@@ -125,9 +125,8 @@ def bench_growth(rounds: int, as_json: bool) -> None:
     if as_json:
         print_json(figures)
         return
-    columns = ("queries", "matches", "µs", "to parsing", "growth", "loading", "memory")
-    columns += ("per query", "again")
-    table = Table(*columns, title=figures["workload"])
+    columns = "queries matches µs to_parsing growth loading memory per_query again"
+    table = Table(*(each.replace("_", " ") for each in columns.split()), title=figures["workload"])
     for part in figures["parts"]:
         table.add_row(
             f"{part['queries']:,}",

@@ -8,6 +8,7 @@ import click
 from broker.documents import LabelPaths, Message
 from broker.errors import BrokerError, QueryError
 from broker.matching import ENGINES, Engine, YFilter
+from broker.matching.patterns import Predicates
 from broker.query import Filter, check
 from xmlbroker.context import (
     DOCUMENT,
@@ -40,13 +41,22 @@ from xmlbroker.context import (
     default=True,
     help="yfilter: keep what the automaton does, or step it for every document.",
 )
+@click.option(
+    "--predicates",
+    type=click.Choice([each.value for each in Predicates]),
+    default=Predicates.INLINE.value,
+    show_default=True,
+    help="yfilter: look up values as elements come, or only where a filter's paths are all there.",
+)
 @click.argument("documents", type=DOCUMENT, nargs=-1, required=True)
 @click.pass_obj
 def match(
     context: Context,
+    *,
     file: Path,
     engine_name: str,
     determinise: bool,
+    predicates: str,
     documents: tuple[Path, ...],
 ) -> None:
     """Match DOCUMENTs (files, or directories of .xml files) against the filters of a file.
@@ -54,10 +64,15 @@ def match(
     Prints a JSON line for each document with the numbers, from 1, of the filters that take it.
     """
     engine: Engine = (
-        YFilter(determinise=determinise) if engine_name == "yfilter" else ENGINES[engine_name]()
+        YFilter(determinise=determinise, predicates=Predicates(predicates))
+        if engine_name == "yfilter"
+        else ENGINES[engine_name]()
     )
     refuse_two_inputs(file, documents)
-    numbers_of, refused = _add_filters(engine, file, context)
+    filters, refused = read_filters(file, context)
+    numbers_of: dict[int, list[int]] = {}
+    for number, query in with_progress(filters, "Adding filters"):
+        numbers_of.setdefault(engine.add(query), []).append(number)
     labels = LabelPaths()
     for document in with_progress(find_documents(documents), "Matching"):
         labels = labels.renewed()
@@ -72,9 +87,9 @@ def match(
     sys.exit(1 if refused else 0)
 
 
-def _add_filters(engine: Engine, file: Path, context: Context) -> tuple[dict[int, list[int]], bool]:
-    """The numbers in the file of each of the engine's queries, and whether any was refused."""
-    numbers_of: dict[int, list[int]] = {}
+def read_filters(file: Path, context: Context) -> tuple[list[tuple[int, Filter]], bool]:
+    """The filters of a file with their numbers, and whether any query was refused."""
+    filters: list[tuple[int, Filter]] = []
     refused = False
     lines = read_query_lines(file)
     for number, line, text in with_progress(lines, "Reading queries"):
@@ -86,9 +101,9 @@ def _add_filters(engine: Engine, file: Path, context: Context) -> tuple[dict[int
             refused = True
             continue
         if isinstance(query, Filter):
-            numbers_of.setdefault(engine.add(query), []).append(number)
+            filters.append((number, query))
         else:
             detail = "is a transformation, not a filter; run it with `xmlbroker transform`"
             click.echo(f"{name} {detail}", err=True)
             refused = True
-    return numbers_of, refused
+    return filters, refused

@@ -1,0 +1,46 @@
+"""`xmlbroker explain`."""
+
+import json
+from pathlib import Path
+
+from tests.unit.command_line.conftest import Run
+
+FILTERS = "/a/b[@x = 1]\n/a/b\n/a/b\n# none\n/a/c[d or e]\n//a[count(b) > 1]\n"
+
+
+def test_shape(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "filters.txt"
+    file.write_text(FILTERS, encoding="utf-8")
+    result = run("explain", "--queries", str(file), "--json")
+    figures = json.loads(result.out)
+    assert result.status == 0
+    assert (figures["filters"], figures["distinct"]) == (5, 4)
+    assert (figures["steps"], figures["shared_steps"]) == (7, 4)
+    assert figures["states_by_depth"] == [2, 2]
+    assert figures["tests"] == {"x": [1, 0, 0]}
+    assert figures["verified"] == 1
+    assert figures["shared_beginnings"] == [["/a", 3], ["/a/b", 2]]
+    shown = run("explain", "--queries", str(file)).out
+    assert "7, as 4 states: 43% shared" in shown
+    assert "@x" in shown
+
+
+def test_document(run: Run, tmp_path: Path) -> None:
+    file, document = tmp_path / "filters.txt", tmp_path / "m.xml"
+    file.write_text(FILTERS, encoding="utf-8")
+    document.write_text("<a><b x='2'/></a>", encoding="utf-8")
+    result = run("explain", "--queries", str(file), "--document", str(document), "--json")
+    records = [json.loads(line) for line in result.out.splitlines()]
+    assert [record["matches"] for record in records] == [False, True, True, False, False]
+    assert records[0]["reason"] == ("matched /a, no element `b` directly below it with [@x = 1]")
+    shown = run("explain", "--queries", str(file), "--document", str(document)).out
+    assert "2: yes /a/b\n     matched /a/b, once" in shown
+
+
+def test_a_refused_query_is_named_and_the_rest_go_on(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "filters.txt"
+    file.write_text("/a\n/b[\n", encoding="utf-8")
+    result = run("explain", "--queries", str(file), "--json")
+    assert result.status == 1
+    assert "query 2 is refused" in result.err
+    assert json.loads(result.out)["filters"] == 1

@@ -1,0 +1,136 @@
+"""Hostile filters and messages: what they can cost is bounded. Work is counted, not timed."""
+
+import random
+
+import pytest
+
+from broker.documents import LabelPaths, Message
+from broker.matching import YFilter
+from broker.matching.automaton import Automaton
+from broker.matching.determinised import Determinised, Entry
+from broker.matching.patterns import Predicates
+from broker.query import Filter, check
+
+CACHE = 400_000
+
+
+def hostile_filters(count: int, seed: int = 1) -> list[str]:
+    """Paths like //a/*/*/b that would have exponentially many states if determinised in full."""
+    rng = random.Random(seed)
+    filters: dict[str, None] = {}
+    while len(filters) < count:
+        steps = "".join(rng.choice(("/*", "/*", "/a", "//b")) for _ in range(rng.randint(2, 9)))
+        branch = rng.choice(("", "", "[*/*]", "[.//b]", "[@x = 1]"))
+        filters["//" + rng.choice("ab") + branch + steps] = None
+    return list(filters)
+
+
+def deep_message(rng: random.Random, depth: int) -> bytes:
+    """One path of random names: every message has label paths of its own."""
+    names = [rng.choice("ab") for _ in range(depth)]
+    opened = "".join(f'<{name} x="{rng.randrange(3)}">' for name in names)
+    return (opened + "".join(f"</{name}>" for name in reversed(names))).encode()
+
+
+def make_engine(texts: list[str], **switches: object) -> YFilter:
+    engine = YFilter(**switches)  # type: ignore[arg-type]
+    for text in texts:
+        query = check(text)
+        assert isinstance(query, Filter)
+        engine.add(query)
+    return engine
+
+
+def cached_bytes(engine: YFilter) -> int:
+    return engine.describe().cached_bytes
+
+
+class Made:
+    """Counts the entries that are made."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        make = Determinised._make
+
+        def counted(self_: Determinised, label: int, transient: dict[int, Entry]) -> Entry:
+            self.count += 1
+            return make(self_, label, transient)
+
+        monkeypatch.setattr(Determinised, "_make", counted)
+
+
+@pytest.mark.parametrize("predicates", Predicates)
+def test_the_cache_stays_within_its_bound_and_recovers(
+    monkeypatch: pytest.MonkeyPatch, predicates: Predicates
+) -> None:
+    made = Made(monkeypatch)
+    engine = make_engine(hostile_filters(300), max_cache_bytes=CACHE, predicates=predicates)
+    plain = [f"<a><b><c{n}/></b><a x='1'><b/></a></a>".encode() for n in range(5)]
+    labels = LabelPaths(limit=100_000)
+    rng = random.Random(2)
+    for _ in range(60):
+        engine.match(Message.parse(deep_message(rng, 40), labels=labels))
+        # What was put in last may be above it.
+        assert cached_bytes(engine) < 1.2 * CACHE
+    for _ in range(3):
+        for data in plain:
+            engine.match(Message.parse(data, labels=labels))
+    made.count = 0
+    for data in plain:
+        engine.match(Message.parse(data, labels=labels))
+    assert made.count == 0, "the cache doesn't follow the traffic"
+
+
+def test_an_entry_of_the_cache_is_made_once_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the bound the NFA is stepped: once for each label path, not again and again."""
+    made = Made(monkeypatch)
+    engine = make_engine(hostile_filters(200), max_cache_bytes=1)
+    labels = LabelPaths()
+    message = Message.parse(deep_message(random.Random(3), 60), labels=labels)
+    engine.match(message)
+    made.count = 0
+    engine.match(message)
+    assert made.count <= len(message.distinct_label_paths)
+
+
+def test_states_that_are_active_were_charged_for() -> None:
+    rng = random.Random(4)
+    texts = hostile_filters(400)
+    engine = make_engine(texts)
+    charged = engine.describe().active_states
+    labels = LabelPaths()
+    for _ in range(10):
+        engine.match(Message.parse(deep_message(rng, 60), labels=labels))
+    entries = [entry for each in automata(engine) for entry in each.determinised.young.values()]
+    assert len(entries) > 300
+    for entry in entries:
+        # Paths that branch off are followed for each open element, which the cache is charged for.
+        assert len(entry.active.reached) + len(entry.active.waiting) <= charged
+
+
+def automata(engine: YFilter) -> list[Automaton]:
+    return [*engine.settled, engine.young]
+
+
+def test_equal_filters_cost_one() -> None:
+    texts = hostile_filters(50)
+    engine = make_engine(texts)
+    once = engine.describe()
+    for _ in range(200):
+        for text in texts:
+            query = check(text)
+            assert isinstance(query, Filter)
+            engine.add(query)
+    assert engine.describe() == once
+
+
+def test_many_constants_on_one_path_are_one_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"/a/b[@x = {number}]/c" for number in range(5_000)]
+    message = Message.parse(b'<a><b x="4711"><c/></b><b x="no"><c/></b></a>', labels=LabelPaths())
+    for predicates in Predicates:
+        engine = make_engine(texts, predicates=predicates)
+        assert engine.match(message).to_list() == [4711]
+        [automaton] = automata(engine)[:1]
+        assert [index.size() for index in automaton.tests.by_value.values()] == [(5_000, 0, 0)]
+    groups = make_engine(texts, predicates=Predicates.SP).young.patterns.groups_by_path
+    assert [len(group) for group in groups.values()] == [1], "constants alone make no group"

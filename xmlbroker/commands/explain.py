@@ -1,0 +1,97 @@
+"""`xmlbroker explain`: what filters share, how an engine has them, and why one matched or not."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from broker.documents import Message
+from broker.matching import YFilter
+from broker.matching.shape import shape_of
+from broker.query import Filter
+from broker.why import why
+from xmlbroker.commands.match import read_filters
+from xmlbroker.context import DOCUMENT, QUERY_FILE, Context, print_json, read_document
+
+
+@click.command()
+@click.option(
+    "--queries", "file", type=QUERY_FILE, required=True, help="A file with one XPath filter a line."
+)
+@click.option(
+    "--document", type=DOCUMENT, help="Say for each filter why it takes this document, or not."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
+@click.pass_obj
+def explain(context: Context, file: Path, document: Path | None, as_json: bool) -> None:
+    """Show what the filters of a file share, or why they take a document or don't."""
+    filters, refused = read_filters(file, context)
+    if document is None:
+        figures = describe([query for _, query in filters])
+        print_json(figures) if as_json else show(figures)
+    else:
+        message = Message.parse(read_document(document), context.settings.message)
+        for number, query in filters:
+            verdict = why(query, message)
+            if as_json:
+                print_json({"query": number, **verdict._asdict()})
+            else:
+                answer = "yes" if verdict.matches else "no "
+                click.echo(f"{number}: {answer} {query.source.strip()}\n     {verdict.reason}")
+    sys.exit(1 if refused else 0)
+
+
+def describe(filters: list[Filter]) -> dict[str, Any]:
+    """The shape of filters, and the size of the automaton that has them."""
+    engine = YFilter()
+    for query in filters:
+        engine.add(query)
+    automaton = engine.young
+    indexes = automaton.tests.by_value
+    return {
+        **asdict(shape_of(filters)),
+        "states": automaton.nfa.states,
+        "patterns": len(automaton.patterns),
+        "tests": {where: index.size() for where, index in sorted(indexes.items())},
+        "positions": sum(map(len, automaton.tests.positions.values())),
+        "verified": len(automaton.verified),
+    }
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print the figures for people."""
+    console = Console(highlight=False)
+    steps, shared = figures["steps"], figures["shared_steps"]
+    table = Table(show_header=False, box=None)
+    rows = {
+        "filters": f"{figures['filters']:,}, {figures['distinct']:,} distinct",
+        "steps of their paths": f"{steps:,}, as {shared:,} states: {1 - shared / steps:.0%} shared"
+        if steps
+        else "0",
+        "states by depth": " ".join(f"{count:,}" for count in figures["states_by_depth"]),
+        "states in all": f"{figures['states']:,}, with those of nested paths",
+        "patterns": f"{figures['patterns']:,}, for predicates and nested paths",
+        "verified": f"{figures['verified']:,}, which the automaton can't decide by itself",
+        "active at once": f"{figures['active_states']:,} states at most",
+        "cache demanded": f"{figures['cache_demand']:,} bytes a label path at most",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+    if figures["tests"] or figures["positions"]:
+        tests = Table("value tests on", "=", "order", "other", box=None)
+        for where, (equal, ordered, other) in figures["tests"].items():
+            name = where if where in {".", "text()"} else f"@{where}"
+            tests.add_row(name, f"{equal:,}", f"{ordered:,}", f"{other:,}")
+        if figures["positions"]:
+            tests.add_row("position()", "", "", f"{figures['positions']:,}")
+        console.print(tests)
+    if figures["shared_beginnings"]:
+        beginnings = Table("shared beginning", "paths", box=None)
+        for text, count in figures["shared_beginnings"]:
+            beginnings.add_row(text, f"{count:,}")
+        console.print(beginnings)
