@@ -56,10 +56,11 @@ def test_a_message_does_a_bounded_part_of_folding(labels: LabelPaths) -> None:
         for number in range(size):
             engine.add(make(f"/r/a[@k{size} = {number}]"))
         engine.match(message)
-    assert engine.folding is not None
+    folding = engine.folding
+    assert folding is not None
     sizes = [0]
-    while engine.folding is not None:
-        sizes.append(len(engine.folding.made))
+    while engine.folding is folding:
+        sizes.append(len(folding.made))
         engine.match(message)
     steps = [after - before for before, after in itertools.pairwise(sizes)]
     assert sum(steps) == 3_500
