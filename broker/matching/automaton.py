@@ -173,6 +173,16 @@ class Automaton:
             elif reference.matches(self.queries[place], message):
                 places.add(place)
 
+    @property
+    def labels(self) -> LabelPaths | None:
+        """The table of the label paths that it knows."""
+        return self.determinised.labels
+
+    @property
+    def at_hand(self) -> list[int]:
+        """The label paths whose entries are at hand."""
+        return list(self.determinised.young)
+
     def warm(self, labels: LabelPaths, label: int) -> None:
         """Have at hand what elements with a label path need, before one comes."""
         self.determinised.use(labels)

@@ -31,6 +31,8 @@ class Decision:
         self.tests = tests
         self.patterns = patterns
         self.message = message
+        self.label_paths = message.label_paths
+        self.ends = message.ends
         self.entries = entries
         self.outcomes = outcomes
         """What the patterns decide that hold."""
@@ -40,7 +42,7 @@ class Decision:
     def run(self) -> None:
         """Add the outcomes of all patterns that hold."""
         entries, proven = self.entries, self.proven
-        label_paths, ends = self.message.label_paths, self.message.ends
+        label_paths, ends = self.label_paths, self.ends
         if not any(entry.is_anchor for entry in entries.values()):
             return
         for node in range(self.message.last, 0, -1):
@@ -90,7 +92,7 @@ class Decision:
 
     def labels_below(self, node: int) -> frozenset[int]:
         """The label paths of the elements below one."""
-        return frozenset(self.message.label_paths[node + 1 : self.message.ends[node] + 1])
+        return frozenset(self.label_paths[node + 1 : self.ends[node] + 1])
 
     def _check(
         self,

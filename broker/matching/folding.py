@@ -9,21 +9,25 @@ import heapq
 from collections.abc import Container, Iterator
 
 from broker.matching.automaton import Automaton
+from broker.matching.fresh import Fresh
 
-_QUERIES_A_STEP = 16
-"""About as much work as matching one message."""
+Filters = Automaton | Fresh
+"""What can be folded."""
+
+_QUERIES_A_STEP = 4
+"""A fraction of what matching a message costs."""
 
 _RATIO = 4
 """Automata are folded with others that are up to so many times as large."""
 
 
-def choose(settled: list[Automaton]) -> list[Automaton]:
+def choose(settled: list[Filters]) -> list[Filters]:
     """The automata that are to be folded next, none if all are as they should be.
 
     Small ones are folded into larger ones of about their size, so that a filter is moved a number
     of times that grows with the logarithm of their number; any one when many in it are dead.
     """
-    chosen: list[Automaton] = []
+    chosen: list[Filters] = []
     together = 0
     for automaton in sorted(settled, key=len):
         if chosen and len(automaton) > _RATIO * together:
@@ -32,10 +36,10 @@ def choose(settled: list[Automaton]) -> list[Automaton]:
         together += len(automaton)
     if len(chosen) > 1:
         return chosen
-    return [each for each in settled if is_due(each)][:1]
+    return [each for each in settled if is_due(each) or isinstance(each, Fresh)][:1]
 
 
-def is_due(automaton: Automaton) -> bool:
+def is_due(automaton: Filters) -> bool:
     """Whether so many filters of an automaton are dead that it should be made anew."""
     return len(automaton.dead) * _RATIO > len(automaton)
 
@@ -43,7 +47,7 @@ def is_due(automaton: Automaton) -> bool:
 class Folding:
     """One folding that is under way."""
 
-    def __init__(self, folded: list[Automaton], made: Automaton, alive: Container[int]) -> None:
+    def __init__(self, folded: list[Filters], made: Automaton, alive: Container[int]) -> None:
         self.folded = folded
         self.made = made
         self.alive = alive
@@ -64,14 +68,12 @@ class Folding:
                 self.made.add(number, query)
             if done % _QUERIES_A_STEP == 0:
                 yield True
-        caches = [automaton.determinised for automaton in self.folded]
-        labels = next((cache.labels for cache in caches if cache.labels is not None), None)
-        if labels is None:
+        table = self.folded[0].labels
+        if table is None:
             return
         # Parents have smaller numbers than their children, so each step makes one entry.
-        at_hand = sorted({label for cache in caches for label in cache.young})
-        for label in at_hand:
-            if any(cache.labels is not labels for cache in caches):
+        for label in sorted({label for each in self.folded for label in each.at_hand}):
+            if any(each.labels is not table for each in self.folded):
                 return  # the feed goes on with another table
-            self.made.warm(labels, label)
+            self.made.warm(table, label)
             yield True

@@ -6,14 +6,20 @@ its bits would be 125 kB of zeros. An `Accept` has both parts, and what goes whe
 what a union costs.
 """
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 _BITS_PER_NUMBER = 2048
 """A union over so many bits costs about as much as adding one number to a set (measured)."""
+
+
+_MANY = 64
+"""So many numbers are put into bits faster by numpy than one by one."""
 
 
 class Accept(NamedTuple):
@@ -49,9 +55,14 @@ def union(one: Accept, other: Accept, universe: int) -> Accept:
 
 def to_bits(numbers: Iterable[int]) -> int:
     """The integer with these bits set."""
-    numbers = list(numbers)
+    numbers = numbers if isinstance(numbers, array) else list(numbers)
     if not numbers:
         return 0
+    if len(numbers) > _MANY:
+        places = np.asarray(numbers)
+        flags = np.zeros(int(places.max()) + 1, np.bool_)
+        flags[places] = True
+        return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
     field = bytearray(max(numbers) // 8 + 1)
     for number in numbers:
         field[number >> 3] |= 1 << (number & 7)
@@ -64,11 +75,12 @@ def from_bits(bits: int) -> list[int]:
     >>> from_bits(0b10110)
     [1, 2, 4]
     """
+    return cast("list[int]", _places(bits).tolist())
+
+
+def _places(bits: int) -> NDArray[np.intp]:
     field = np.frombuffer(bits.to_bytes(bits.bit_length() // 8 + 1, "little"), np.uint8)
-    numbers: list[int] = np.flatnonzero(
-        np.unpackbits(field, bitorder="little").view(np.bool_)
-    ).tolist()
-    return numbers
+    return np.flatnonzero(np.unpackbits(field, bitorder="little").view(np.bool_))
 
 
 class Part(NamedTuple):
@@ -98,8 +110,7 @@ class MatchSet:
         found: list[int] = []
         for bits, places, numbers in self.parts:
             if bits:
-                taken = from_bits(bits | to_bits(places))
-                found += np.asarray(numbers)[taken].tolist()
+                found += np.asarray(numbers)[_places(bits | to_bits(places))].tolist()
             else:
                 found += [numbers[place] for place in places]
         found.sort()

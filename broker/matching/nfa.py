@@ -84,10 +84,7 @@ class Nfa:
 
     def step(self, active: Active, tag: str) -> Active:
         """The states that are active after an element with this name (YFILTER 3.2.4)."""
-        symbols = [tag, ANY]
-        if self._has_partial_names:
-            namespace, brace, local = tag.rpartition("}")
-            symbols += [f"{namespace}}}*" if brace else "{}*", f"*:{local}"]
+        symbols = symbols_of(tag) if self._has_partial_names else (tag, ANY)
         reached: list[State] = []
         for symbol in symbols:
             table = self.transitions.get(symbol)
@@ -126,6 +123,12 @@ def symbol_of(step: Step) -> str:
     if local is None:
         return f"{{{namespace}}}*"
     return f"{{{namespace}}}{local}" if namespace else local
+
+
+def symbols_of(tag: str) -> tuple[str, ...]:
+    """The labels of the transitions for an element with this name."""
+    namespace, brace, local = tag.rpartition("}")
+    return (tag, ANY, f"{namespace}}}*" if brace else "{}*", f"*:{local}")
 
 
 def only_name(step: Step) -> str | None:

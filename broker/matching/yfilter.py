@@ -1,14 +1,15 @@
 """YFilter: all filters in a few automata, changed while messages are matched.
 
-New filters go into a young automaton, so that what is determinised of the others stays. Automata
-that are small beside each other are folded into one, a little with each message, and the new one
-takes their place when it is complete and warm: no message waits for it. Filters that are removed
-are masked until the automaton that has them is folded.
+New filters are followed apart, plain paths as bits (`fresh.py`) and others by a young automaton, so
+that what is determinised of the large ones stays. Automata that are small beside each other are
+folded into one, a little with each message, and the new one takes their place when it is complete
+and warm: no message waits for it. Filters that are removed are masked until they are folded.
 """
 
 from broker.documents import Message
 from broker.matching.automaton import Automaton
-from broker.matching.folding import Folding, choose, is_due
+from broker.matching.folding import Filters, Folding, choose, is_due
+from broker.matching.fresh import MOST_FRESH, Fresh
 from broker.matching.match_set import MatchSet
 from broker.matching.numbering import Numbering
 from broker.matching.patterns import Predicates
@@ -40,9 +41,13 @@ class YFilter:
         self.cache_bytes = max_cache_bytes if determinise else 0
         self.settle_above = settle_above
         self.numbering = Numbering()
-        self.settled: list[Automaton] = []
+        self.settled: list[Filters] = []
         """The automata that take no further filters, the largest first."""
         self.young = self._new_automaton()
+        """The automaton that takes filters."""
+        self.fresh = Fresh()
+        """What takes filters that are plain paths, from the first message on."""
+        self.has_matched = False
         self.folding: Folding | None = None
         self.charges = Charges()
 
@@ -54,7 +59,9 @@ class YFilter:
         number, is_new = self.numbering.add(query)
         if is_new:
             self.charges.add(query)
-            self.young.add(number, query)
+            is_fresh = self.has_matched and self.cache_bytes and len(self.fresh) < MOST_FRESH
+            if not (is_fresh and self.fresh.add(number, query)):
+                self.young.add(number, query)
         return number
 
     def remove(self, number: int) -> None:
@@ -62,12 +69,12 @@ class YFilter:
         query = self.numbering.queries[number]
         if self.numbering.remove(number):
             self.charges.remove(query)
-            for automaton in (self.young, *self.settled):
+            for automaton in (self.fresh, self.young, *self.settled):
                 if automaton.remove(number):
                     break
             if self.folding is not None:
                 self.folding.made.remove(number)
-            elif is_due(automaton) and automaton is not self.young:
+            elif is_due(automaton) and automaton in self.settled:
                 self._begin_folding()
 
     def match(self, message: Message) -> MatchSet:
@@ -75,20 +82,26 @@ class YFilter:
         present = message.distinct_label_paths
         parents = message.labels.parents
         leaves = present.difference([parents[label] for label in present])
+        self.has_matched = True
         parts = [each.match(message, present, leaves) for each in self.settled]
+        if self.fresh.queries:
+            parts.append(self.fresh.match(message, present, leaves))
+            if len(self.fresh) > self.settle_above:
+                self._settle(self.fresh)
+                self.fresh = Fresh()
         if self.young.queries:
             parts.append(self.young.match(message, present, leaves))
             if len(self.young) > self.settle_above:
-                self._settle()
+                self._settle(self.young)
+                self.young = self._new_automaton()
         if self.folding is not None:
             self._advance()
         return MatchSet(parts)
 
-    def _settle(self) -> None:
-        """Let the young automaton take no more filters, and see what is to be folded."""
-        self.settled.append(self.young)
+    def _settle(self, filters: Filters) -> None:
+        """Let an automaton take no more filters, and see what is to be folded."""
+        self.settled.append(filters)
         self.settled.sort(key=len, reverse=True)
-        self.young = self._new_automaton()
         if self.folding is None:
             self._begin_folding()
 
@@ -115,7 +128,8 @@ class YFilter:
 
     def fold(self) -> None:
         """Make one automaton of all at once: for those who would rather wait."""
-        self._settle()
+        self.settled += [self.young, self.fresh]
+        self.young, self.fresh = self._new_automaton(), Fresh()
         folding = Folding(list(self.settled), self._new_automaton(), self.numbering.queries)
         while not folding.advance():
             pass
@@ -123,12 +137,14 @@ class YFilter:
 
     def describe(self) -> Description:
         """Its size and shape now."""
-        automata = [*self.settled, self.young]
+        everything = [*self.settled, self.young, self.fresh]
+        automata = [each for each in everything if isinstance(each, Automaton)]
         cached = [automaton.determinised.cached for automaton in automata]
+        fresh_steps = sum(each.steps for each in everything if isinstance(each, Fresh))
         return Description(
             engine="yfilter",
             queries=len(self.numbering.queries),
-            states=sum(automaton.nfa.states for automaton in automata),
+            states=sum(automaton.nfa.states for automaton in automata) + fresh_steps,
             cached_states=sum(count for count, _ in cached),
             cached_bytes=sum(size for _, size in cached),
             active_states=self.charges.active_states,

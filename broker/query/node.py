@@ -6,6 +6,13 @@ from typing import Any, TypeVar, dataclass_transform
 T = TypeVar("T")
 
 
+class KeepsHash:
+    """A base for nodes that are keys: their hash, which goes through all below, is made once."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def node(cls: type[T]) -> type[T]:
     """A frozen dataclass with slots whose constructor costs half of the generated one.
@@ -27,4 +34,19 @@ def node(cls: type[T]) -> type[T]:
         body.append(f"    set_{each.name}(self, {each.name})")
     exec(f"def __init__({', '.join(parameters)}):\n" + "\n".join(body), scope)
     made.__init__ = scope["__init__"]  # type: ignore[method-assign]
+    if issubclass(made, KeepsHash):
+        _keep_hash(made)
     return made
+
+
+def _keep_hash(made: type[KeepsHash]) -> None:
+    make, keep = made.__hash__, KeepsHash.__dict__["_hash"].__set__
+
+    def kept(self: KeepsHash) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            keep(self, make(self))
+            return self._hash
+
+    made.__hash__ = kept  # type: ignore[method-assign,assignment]

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from broker.names import ExpandedName
-from broker.query.node import node
+from broker.query.node import KeepsHash, node
 
 Span = tuple[int, int]
 """Offsets of a node's first character and of the one after its last, in the query's text."""
@@ -307,7 +307,7 @@ TemplateItem = str | Embedded | ConstantElement
 
 
 @node
-class Filter:
+class Filter(KeepsHash):
     """A subscription to whole messages: those for which the condition holds."""
 
     condition: Condition
