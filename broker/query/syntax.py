@@ -315,7 +315,7 @@ class Filter(KeepsHash):
 
 
 @node
-class Flwr:
+class Flwr(KeepsHash):
     """A subscription to parts of messages. `wrapper` is the element around all groups, if any."""
 
     binding: Path

@@ -1,0 +1,217 @@
+"""The plan "group in the matcher": a transformation answered by label paths and arithmetic.
+
+Which elements a path reaches below a bound element is decided by label paths, and which of those
+are its own by the interval of its ids; so there are no tuples, no joins and no duplicates, and
+lists come in document order (`broker/runtime/groups.py`). The rule may fire if
+
+1. the binding path ends with elements, not with attributes or text;
+2. every other path starts at the `for` variable, directly or through a `let`;
+3. those have no predicates and no `..`: their nodes are below the bound one, wherever it is;
+4. what they take at their end, `@a`, `text()` or `position()`, is that of the elements themselves.
+
+Binding paths may have predicates; the nodes that they bind are found by walking then.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isnan
+from typing import TYPE_CHECKING
+
+from broker.matching.nfa import only_name
+from broker.plan.candidates import without_let
+from broker.query import Flwr
+from broker.query.syntax import (
+    PARENT,
+    And,
+    Axis,
+    Comparison,
+    Condition,
+    Count,
+    End,
+    Exists,
+    NameTest,
+    Not,
+    Operand,
+    Operator,
+    Or,
+    OrderKey,
+    Path,
+    Step,
+    StringFunction,
+    StringOf,
+    StringTest,
+    Variable,
+)
+from broker.results import GroupList
+from broker.values import compare, to_number
+
+if TYPE_CHECKING:
+    from broker.runtime.groups import Groups
+
+Test = Callable[["Groups", int], bool]
+"""Whether a bound element passes."""
+
+MakeList = Callable[["Groups", int], GroupList]
+"""One list of the group of a bound element."""
+
+Key = tuple[int, str | float]
+"""An `order by` key: its class (missing, no number, value), and the value."""
+
+MakeKey = Callable[["Groups", int], Key]
+
+
+class PlanStep:
+    """A step of a plain path: its axis, and the one name that it accepts, if it is one."""
+
+    __slots__ = ("is_descendant", "name", "test")
+
+    def __init__(self, step: Step) -> None:
+        assert isinstance(step.test, NameTest)
+        self.is_descendant = step.axis is Axis.DESCENDANT
+        self.name = only_name(step)
+        self.test = step.test
+
+
+class PlainPath:
+    """A path without predicates. There is one object for all that are equal: it is a key."""
+
+    __slots__ = ("end", "steps")
+
+    def __init__(self, steps: tuple[Step, ...], end: End | None) -> None:
+        self.steps = tuple(PlanStep(step) for step in steps)
+        self.end = end
+
+
+class PathTable:
+    """The plain paths of all plans, each once."""
+
+    def __init__(self) -> None:
+        self._paths: dict[tuple[tuple[Step, ...], End | None], PlainPath] = {}
+
+    def intern(self, steps: tuple[Step, ...], end: End | None) -> PlainPath:
+        """The one object for a path."""
+        key = (steps, end)
+        path = self._paths.get(key)
+        if path is None:
+            path = self._paths[key] = PlainPath(steps, end)
+        return path
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupPlan:
+    """What to do for one query."""
+
+    query: Flwr
+    binding: PlainPath | Path
+    """Plain if it has no predicates; else it is walked."""
+    where: Test | None
+    lists: tuple[MakeList, ...]
+    order_by: tuple[tuple[MakeKey, bool], ...]
+    """Keys, and whether they are descending."""
+
+
+class NotGroupedError(Exception):
+    """The rule can't fire; says which condition isn't met."""
+
+
+def group_plan(query: Flwr, paths: PathTable) -> GroupPlan:
+    """The plan of a query, or `NotGroupedError`."""
+    return _Planner(query, paths).plan()
+
+
+class _Planner:
+    def __init__(self, query: Flwr, paths: PathTable) -> None:
+        self.query = query
+        self.paths = paths
+
+    def plan(self) -> GroupPlan:
+        query = self.query
+        if query.binding.end is not None:
+            raise NotGroupedError("1: the binding path ends with attributes or text")
+        binding: PlainPath | Path = query.binding
+        if _is_plain(query.binding.steps):
+            binding = self.paths.intern(query.binding.steps, None)
+        return GroupPlan(
+            query,
+            binding,
+            None if query.where is None else self.test(query.where),
+            tuple(self.make_list(each.value) for each in query.embedded()),
+            tuple((self.make_key(key), key.descending) for key in query.order_by),
+        )
+
+    def path(self, path: Path) -> PlainPath:
+        flat = without_let(path, self.query)
+        if flat is None or not isinstance(flat.start, Variable):
+            raise NotGroupedError("2: a path doesn't start at the for variable")
+        if not _is_plain(flat.steps):
+            raise NotGroupedError("3: a path has predicates or ..")
+        if flat.end is not None and flat.end.axis is Axis.DESCENDANT:
+            raise NotGroupedError("4: a path takes what elements below its own have")
+        return self.paths.intern(flat.steps, flat.end)
+
+    def test(self, condition: Condition) -> Test:
+        match condition:
+            case And(operands):
+                tests = [self.test(operand) for operand in operands]
+                return lambda groups, node: all(test(groups, node) for test in tests)
+            case Or(operands):
+                tests = [self.test(operand) for operand in operands]
+                return lambda groups, node: any(test(groups, node) for test in tests)
+            case Not(operand):
+                negated = self.test(operand)
+                return lambda groups, node: not negated(groups, node)
+            case Exists(path):
+                plain = self.path(path)
+                return lambda groups, node: bool(groups.items(plain, node))
+            case StringTest(function, path, literal):
+                plain = self.path(path)
+                if function is StringFunction.CONTAINS:
+                    return lambda groups, node: literal in groups.first_string(plain, node)
+                return lambda groups, node: groups.first_string(plain, node).startswith(literal)
+            case Comparison(operand, Operator.EQ, str() as literal) if isinstance(operand, Path):
+                plain = self.path(operand)
+                return lambda groups, node: literal in groups.values(plain, node)
+            case Comparison(operand, operator, constant):
+                values = self.values(operand)
+                return lambda groups, node: any(
+                    compare(value, operator, constant) for value in values(groups, node)
+                )
+
+    def values(self, operand: Operand) -> Callable[["Groups", int], list[str | float]]:
+        if isinstance(operand, Path):
+            plain = self.path(operand)
+            return lambda groups, node: groups.values(plain, node)
+        plain = self.path(operand.path)
+        if isinstance(operand, Count):
+            return lambda groups, node: [float(len(groups.items(plain, node)))]
+        return lambda groups, node: [float(len(groups.first_string(plain, node)))]
+
+    def make_list(self, value: Path | Count | StringOf) -> MakeList:
+        if isinstance(value, Path):
+            plain = self.path(value)
+            return lambda groups, node: groups.items(plain, node)
+        plain = self.path(value.path)
+        if isinstance(value, Count):
+            return lambda groups, node: [len(groups.items(plain, node))]
+        return lambda groups, node: [groups.first_string(plain, node)]
+
+    def make_key(self, key: OrderKey) -> MakeKey:
+        values = self.values(key.operand)
+        if key.numeric:
+            return lambda groups, node: _number_key(values(groups, node))
+        return lambda groups, node: _string_key(values(groups, node))
+
+
+def _string_key(values: list[str | float]) -> Key:
+    return (2, values[0]) if values else (0, "")
+
+
+def _number_key(values: list[str | float]) -> Key:
+    # number() of nothing is NaN, as in XQuery.
+    value = values[0] if values else "NaN"
+    number = to_number(value) if isinstance(value, str) else value
+    return (1, 0.0) if number is None or isnan(number) else (2, number)
+
+
+def _is_plain(steps: tuple[Step, ...]) -> bool:
+    return not any(step.predicates or step.test is PARENT for step in steps)

@@ -1,0 +1,1 @@
+"""What plans do with a message."""

@@ -1,0 +1,198 @@
+"""Groups by arithmetic: the nodes that a path reaches below a bound element, as slices.
+
+For one message: the ids of the elements with each label path, in document order. A path reaches,
+from an element with a certain label path, certain label paths below it; the elements it reaches are
+the ids of those within the element's interval. Found when they are asked for, and kept for all
+plans that ask for the same.
+"""
+
+from bisect import bisect_right
+
+from broker import reference
+from broker.documents import DOCUMENT, Message
+from broker.documents.labels import ROOT_LABEL
+from broker.errors import ResultError
+from broker.limits import ResultLimits
+from broker.plan.group_plan import GroupPlan, PlainPath, PlanStep
+from broker.query.syntax import EndKind, Path
+from broker.results import AttributeNode, Group, Node, Result
+
+_NO_NODES: list[int] = []
+
+
+class Groups:
+    """What group plans ask of one message."""
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.ends = message.ends
+        self.label_paths = message.label_paths
+        self.nodes: dict[int, list[int]] = {}
+        """The elements with each label path, rising."""
+        for node, label in enumerate(self.label_paths):
+            if label in self.nodes:
+                self.nodes[label].append(node)
+            else:
+                self.nodes[label] = [node]
+        self._by_name: dict[str, list[int]] = {}
+        for label in self.nodes:
+            self._by_name.setdefault(message.labels.tags[label], []).append(label)
+        self._reached: dict[tuple[PlainPath, int], list[int]] = {}
+        self._elements: dict[tuple[PlainPath, int], list[int]] = {}
+        self._items: dict[tuple[PlainPath, int], list[Node]] = {}
+        self._values: dict[tuple[PlainPath, int], list[str | float]] = {}
+        self._walked: dict[Path, list[int]] = {}
+
+    def run(self, plan: GroupPlan, limits: ResultLimits) -> Result:
+        """The groups of a plan."""
+        bound = self.bindings(plan.binding)
+        if len(bound) > limits.max_bindings:
+            raise ResultError(
+                "budget-exceeded",
+                f"{len(bound)} bindings of the for variable, more than {limits.max_bindings}",
+            )
+        where = plan.where
+        if where is not None:
+            bound = [node for node in bound if where(self, node)]
+        if plan.order_by:
+            bound = self._ordered(bound, plan)
+        groups: list[Group] = []
+        items = 0
+        for node in bound:
+            group = tuple([make(self, node) for make in plan.lists])
+            for each in group:
+                items += len(each)
+            if items > limits.max_items:
+                detail = f"more than {limits.max_items} nodes in the lists of the result"
+                raise ResultError("budget-exceeded", detail)
+            groups.append(group)
+        return Result(plan.query, groups)
+
+    def _ordered(self, bound: list[int], plan: GroupPlan) -> list[int]:
+        for make_key, is_descending in reversed(plan.order_by):
+            keys = {node: make_key(self, node) for node in bound}
+            bound = sorted(bound, key=keys.__getitem__, reverse=is_descending)
+        return bound
+
+    def bindings(self, binding: PlainPath | Path) -> list[int]:
+        """The elements that a binding path selects, in document order."""
+        if isinstance(binding, PlainPath):
+            return self.elements(binding, DOCUMENT)
+        known = self._walked.get(binding)
+        if known is None:
+            selected = reference.select(binding, self.message)
+            known = self._walked[binding] = [node for node in selected if isinstance(node, int)]
+        return known
+
+    def elements(self, path: PlainPath, node: int) -> list[int]:
+        """The elements that a path reaches from one, in document order."""
+        if not path.steps:
+            return [node]
+        key = (path, node)
+        found = self._elements.get(key)
+        if found is None:
+            found = self._elements[key] = self._below(node, self._labels(path, node))
+        return found
+
+    def _below(self, node: int, labels: list[int]) -> list[int]:
+        last = self.ends[node]
+        if not labels or last == node:
+            return _NO_NODES
+        slices = []
+        for label in labels:
+            nodes = self.nodes[label]
+            first, end = bisect_right(nodes, node), bisect_right(nodes, last)
+            if first < end:
+                slices.append(nodes[first:end])
+        if len(slices) == 1:
+            return slices[0]
+        return sorted(each for nodes in slices for each in nodes)
+
+    def _labels(self, path: PlainPath, node: int) -> list[int]:
+        """The label paths of the message that a path reaches from an element."""
+        key = (path, self.label_paths[node])
+        found = self._reached.get(key)
+        if found is None:
+            reached = {self.label_paths[node]}
+            for step in path.steps:
+                reached = self._step(step, reached)
+                if not reached:
+                    break
+            found = self._reached[key] = list(reached)
+        return found
+
+    def _step(self, step: PlanStep, labels: set[int]) -> set[int]:
+        table, nodes = self.message.labels, self.nodes
+        if step.name is not None:
+            named = self._by_name.get(step.name, ())
+            if not step.is_descendant:
+                return {label for label in named if table.parents[label] in labels}
+            return {label for label in named if self._is_below(label, labels)}
+        accepts, name = step.test.accepts, table.name
+        if not step.is_descendant:
+            found = {label for label in nodes if table.parents[label] in labels}
+        else:
+            found = {label for label in nodes if self._is_below(label, labels)}
+        return {label for label in found if label != ROOT_LABEL and accepts(name(label))}
+
+    def _is_below(self, label: int, labels: set[int]) -> bool:
+        parents = self.message.labels.parents
+        label = parents[label]
+        while label >= ROOT_LABEL:
+            if label in labels:
+                return True
+            label = parents[label]
+        return False
+
+    def items(self, path: PlainPath, node: int) -> list[Node] | list[int]:
+        """What a path takes, from an element: elements, attributes, text nodes or positions."""
+        end = path.end
+        if end is None:
+            return self.elements(path, node)
+        key = (path, node)
+        found = self._items.get(key)
+        if found is not None:
+            return found
+        message = self.message
+        found = []
+        for element in self.elements(path, node):
+            if end.kind is EndKind.TEXT:
+                found += message.texts(element)
+            elif end.kind is EndKind.POSITION:
+                found.append(message.position(element))
+            elif end.name is not None:
+                value = message.attribute(element, end.name)
+                if value is not None:
+                    found.append(AttributeNode(element, end.name, value))
+        if end.kind is EndKind.TEXT and len(found) > 1:
+            found.sort(key=self._text_order)
+        self._items[key] = found
+        return found
+
+    def _text_order(self, node: Node) -> tuple[int, int, int]:
+        assert not isinstance(node, int | AttributeNode)
+        return (node.before, -self.message.depth(node.owner), node.number)
+
+    def values(self, path: PlainPath, node: int) -> list[str | float]:
+        """The values that a path's nodes compare by."""
+        key = (path, node)
+        found = self._values.get(key)
+        if found is None:
+            found = [self._value(path, item) for item in self.items(path, node)]
+            self._values[key] = found
+        return found
+
+    def _value(self, path: PlainPath, item: Node) -> str | float:
+        if not isinstance(item, int):
+            return item.value
+        if path.end is not None:
+            return float(item)
+        return self.message.string_value(item)
+
+    def first_string(self, path: PlainPath, node: int) -> str:
+        """The string value of a path's first node, or nothing."""
+        items = self.items(path, node)
+        if not items:
+            return ""
+        first = items[0]
+        return self.message.string_value(first) if isinstance(first, int) else first.value
