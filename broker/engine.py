@@ -152,6 +152,17 @@ class Engine:
                     groups = Groups(message)
                 yield from self._transform(transformation, message, groups)
 
+    def results(self, message: Message) -> Iterator[Result]:
+        """The groups of all distinct transformations that a message has a result for."""
+        groups: Groups | None = None
+        for number in self.matcher.match(message):
+            for transformation in self._members[number].transformations.values():
+                if transformation.plan is not None and groups is None:
+                    groups = Groups(message)
+                result = self._result(transformation, message, groups)
+                if result.groups:
+                    yield result
+
     def _transform(
         self, transformation: _Transformation, message: Message, groups: Groups | None
     ) -> Iterator[Delivery]:

@@ -12,6 +12,7 @@ from xmlbroker.bench import nested as nested_bench
 from xmlbroker.bench import parse as parse_bench
 from xmlbroker.bench import predicates as predicates_bench
 from xmlbroker.bench import reload as reload_bench
+from xmlbroker.bench import transform as transform_bench
 from xmlbroker.context import print_json
 
 ROUNDS = click.option(
@@ -141,6 +142,36 @@ def bench_growth(rounds: int, as_json: bool) -> None:
             f"{part['bytes_per_duplicate']:.0f} B",
         )
     Console().print(table)
+
+
+@bench.command("transform")
+@ROUNDS
+@AS_JSON
+def bench_transform(rounds: int, as_json: bool) -> None:
+    """FLWR queries on recursive messages, against bare parsing; the message factory."""
+    figures: Any = transform_bench.run(rounds)
+    if as_json:
+        print_json(figures)
+        return
+    table = Table("queries", "matching", "groups", "µs", "match", "groups, to parsing", "per 1,000")
+    for part in figures["parts"]:
+        _, matched, grouped = part["timings"]
+        beyond = (grouped["ratio"] - matched["ratio"]) * 1000 / part["matching_queries"]
+        table.add_row(
+            f"{part['queries']:,}",
+            f"{part['matching_queries']:.0f}",
+            f"{part['groups']:.0f}",
+            f"{grouped['microseconds']:.0f}",
+            f"{matched['ratio']:.2f}",
+            f"{grouped['ratio']:.2f} ({grouped['ratio_low']:.2f} … {grouped['ratio_high']:.2f})",
+            f"{beyond:.1f}",
+        )
+    Console().print(table)
+    factory = figures["factory"]
+    click.echo(
+        f"message factory: {factory['megabytes_per_second']:.0f} MB/s, "
+        f"{factory['ratio']:.2f} of lxml.tostring of the same nodes"
+    )
 
 
 def show_pairs(workload: str, rows: list[tuple[str, dict[str, Any]]]) -> None:

@@ -1,0 +1,110 @@
+"""Book- and Bib-shaped messages and FLWR queries (after BROKER 6), generated.
+
+Books are recursive: sections in sections. Bibs are flat. `values` is how many different values text
+and attributes take: with more of them, fewer queries match a message.
+"""
+
+import random
+
+BOOK_DTD = """
+<!ELEMENT book (title, author+, section+)>
+<!ELEMENT section (title, (p | figure | section)*)>
+<!ELEMENT figure (title, image)>
+<!ELEMENT title (#PCDATA)> <!ELEMENT author (#PCDATA)> <!ELEMENT p (#PCDATA)>
+<!ELEMENT image EMPTY>
+<!ATTLIST section id CDATA #IMPLIED difficulty CDATA #IMPLIED>
+<!ATTLIST figure width CDATA #IMPLIED height CDATA #IMPLIED>
+<!ATTLIST image source CDATA #IMPLIED>
+"""
+
+_BINDINGS = (
+    "/book/section",
+    "//section",
+    "//section/section",
+    "//section//figure",
+    "//figure",
+    "/book//figure",
+    "/book",
+    "//section/figure",
+)
+_OF_SECTION = ("title", "p", "figure/title", "//figure/title", "section/title", "//p", "@id")
+_OF_FIGURE = ("title", "@width", "image/@source", "@height")
+_OF_BOOK = ("title", "author", "section/title", "//figure/title", "//section/title", "//p")
+_RETURNED_OF_SECTION = ("title", "//figure", "figure", "p", "//title", "section/title", "@id")
+_RETURNED_OF_FIGURE = ("title", "image", "@width", "image/@source")
+_RETURNED_OF_BOOK = ("title", "author", "//figure/title", "section/title", "//section//title")
+
+
+def book_messages(count: int, values: int, elements: int = 100, seed: int = 10) -> list[bytes]:
+    """Recursive messages of about so many elements, each different."""
+    rng = random.Random(seed)
+    return [_Book(rng, values, elements).make() for _ in range(count)]
+
+
+class _Book:
+    def __init__(self, rng: random.Random, values: int, elements: int) -> None:
+        self.rng = rng
+        self.values = values
+        self.left = elements
+
+    def make(self) -> bytes:
+        authors = "".join(self.text("author") for _ in range(self.rng.randint(1, 3)))
+        sections = ""
+        while self.left > 0:
+            sections += self.section(1)
+        return f"<book>{self.text('title')}{authors}{sections}</book>".encode()
+
+    def text(self, name: str) -> str:
+        self.left -= 1
+        return f"<{name}>v{self.rng.randrange(self.values)}</{name}>"
+
+    def section(self, depth: int) -> str:
+        self.left -= 1
+        content = self.text("title")
+        for _ in range(self.rng.randint(1, 4)):
+            kind = self.rng.choice(("p", "p", "figure", "section"))
+            if kind == "section" and depth < 4:
+                content += self.section(depth + 1)
+            elif kind == "figure":
+                content += self.figure()
+            else:
+                content += self.text("p")
+        return f'<section id="v{self.rng.randrange(self.values)}">{content}</section>'
+
+    def figure(self) -> str:
+        self.left -= 2
+        number = self.rng.randrange
+        return (
+            f'<figure width="v{number(self.values)}" height="v{number(self.values)}">'
+            f'{self.text("title")}<image source="v{number(self.values)}"/></figure>'
+        )
+
+
+def book_queries(count: int, values: int, seed: int = 11) -> list[str]:
+    """Distinct transformations of books."""
+    rng = random.Random(seed)
+    queries: dict[str, None] = {}
+    while len(queries) < count:
+        binding = rng.choice(_BINDINGS)
+        predicates: tuple[str, ...]
+        returned: tuple[str, ...]
+        if binding.endswith("figure"):
+            predicates, returned = _OF_FIGURE, _RETURNED_OF_FIGURE
+        elif binding == "/book":
+            predicates, returned = _OF_BOOK, _RETURNED_OF_BOOK
+        else:
+            predicates, returned = _OF_SECTION, _RETURNED_OF_SECTION
+        tests = " and ".join(
+            f'{_from_variable(path)} = "v{rng.randrange(values)}"'
+            for path in sorted(rng.sample(predicates, rng.choice((1, 1, 1, 2))))
+        )
+        lists = "".join(
+            f"{{{_from_variable(path)}}}"
+            for path in sorted(rng.sample(returned, rng.choice((1, 2))))
+        )
+        queries[f"for $v in {binding} where {tests} return <r>{lists}</r>"] = None
+    return list(queries)
+
+
+def _from_variable(path: str) -> str:
+    return f"$v{path}" if path.startswith("/") else f"$v/{path}"
