@@ -51,21 +51,27 @@ class ValueIndex:
     """The tests of one thing that elements have, by value."""
 
     def __init__(self) -> None:
-        self.equal: dict[str | float, list[Shown]] = {}
+        self.equal: dict[str | float, dict[int, list[int]]] = {}
+        """For each constant, the marks of its tests by the state that they stand on."""
         self.ordered: dict[tuple[Operator, type], _Ordered] = {}
         self.unequal: list[tuple[str | float, Shown]] = []
         self.present: list[Shown] = []
         self.text_tests: list[tuple[StringTest, Shown]] = []
+        self.has_numbers = False
+        """Whether a value has to be tried as a number."""
 
     def add(self, test: ValueTest, shown: Shown) -> None:
         """Take a test."""
+        if isinstance(test, Comparison) and not isinstance(test.literal, str):
+            self.has_numbers = True
         match test:
             case Exists():
                 self.present.append(shown)
             case StringTest():
                 self.text_tests.append((test, shown))
             case Comparison(_, Operator.EQ, literal):
-                self.equal.setdefault(literal, []).append(shown)
+                state, mark = shown
+                self.equal.setdefault(literal, {}).setdefault(state, []).append(mark)
             case Comparison(_, Operator.NE, literal):
                 self.unequal.append((literal, shown))
             case Comparison(_, operator, literal):
@@ -76,14 +82,27 @@ class ValueIndex:
 
     def size(self) -> tuple[int, int, int]:
         """How many tests are found by hash, how many by sorted arrays, how many one by one."""
+        equal = (len(marks) for states in self.equal.values() for marks in states.values())
         ordered = (len(shown) for each in self.ordered.values() for shown in each.showns.values())
         others = len(self.unequal) + len(self.present) + len(self.text_tests)
-        return sum(map(len, self.equal.values())), sum(ordered), others
+        return sum(equal), sum(ordered), others
 
-    def passed(self, value: str) -> Iterator[Shown]:
-        """What a value shows."""
+    def shown(self, value: str, states: frozenset[int]) -> list[int]:
+        """The marks that a value shows for tests on these states."""
+        found: list[int] = []
         if value in self.equal:
-            yield from self.equal[value]
+            found += _of_states(self.equal[value], states)
+        number = None
+        if self.has_numbers:
+            number = to_number(value)
+            if number is not None and number in self.equal:
+                found += _of_states(self.equal[number], states)
+        if self.ordered or self.present or self.unequal or self.text_tests:
+            found += [mark for state, mark in self._others(value, number) if state in states]
+        return found
+
+    def _others(self, value: str, number: float | None) -> Iterator[Shown]:
+        """What a value shows beside equality."""
         yield from self.present
         for test, shown in self.text_tests:
             if (
@@ -92,9 +111,6 @@ class ValueIndex:
                 else (value.startswith(test.literal))
             ):
                 yield shown
-        number = to_number(value)
-        if number is not None and number in self.equal:
-            yield from self.equal[number]
         for (_, kind), ordered in self.ordered.items():
             compared = value if kind is str else number
             if compared is not None:
@@ -103,6 +119,13 @@ class ValueIndex:
             compared = value if isinstance(literal, str) else number
             if compared is not None and compared != literal:
                 yield shown
+
+
+def _of_states(marks: dict[int, list[int]], states: frozenset[int]) -> list[int]:
+    """The marks of those states that are among the given, whichever are fewer."""
+    if len(marks) <= len(states):
+        return [mark for state, each in marks.items() if state in states for mark in each]
+    return [mark for state in states if state in marks for mark in marks[state]]
 
 
 class _Ordered:
@@ -164,8 +187,7 @@ class Tests:
 
     def shown(self, where: str, value: str, states: frozenset[int]) -> tuple[int, ...]:
         """The marks that a value shows for tests on these states."""
-        found = self.by_value[where].passed(value)
-        return tuple(mark for state, mark in found if state in states)
+        return tuple(self.by_value[where].shown(value, states))
 
     def positions_shown(self, message: Message, node: int, states: frozenset[int]) -> list[int]:
         """The marks that an element's position shows for tests on these states."""

@@ -1,7 +1,7 @@
 """`xmlbroker bench transform`: FLWR queries on recursive Book messages, against bare parsing.
 
-What is timed is the groups, not the XML made of them, of all queries that a message matches; parsing
-is included. The message factory is timed apart.
+What is timed is the groups, not the XML made of them, of all queries that a message matches, with
+parsing. The message factory is timed apart.
 """
 
 import time
