@@ -59,17 +59,29 @@ class Decision:
 
     def _give(self, node: int, entry: Entry, held: Iterable[Pattern]) -> None:
         """Give its ancestors the marks that an element completes because of its patterns."""
-        path = self._path_to(node)
+        path: list[int] | None = None
         for pattern in held:
             for depth, marks in entry.conditional.get(pattern.number, ()):
-                self.proven.setdefault(path[depth], set()).update(marks)
+                if path is None:
+                    path = self._path_to(node)
+                anchor = path[depth]
+                if anchor in self.proven:
+                    self.proven[anchor].update(marks)
+                else:
+                    self.proven[anchor] = set(marks)
 
     def _decide(self, node: int, entry: Entry, marks: set[int]) -> list[Pattern]:
         """The patterns with consequences that hold for an element with these marks of its own."""
         held: list[Pattern] = []
         candidates: list[Clause] = []
-        by_key = self.patterns.by_key
+        by_key, alone = self.patterns.by_key, self.patterns.alone
         for mark in marks:
+            if mark in alone:
+                for pattern in alone[mark]:
+                    if pattern.outcomes:
+                        self.outcomes.update(pattern.outcomes)
+                    if pattern.has_consequences:
+                        held.append(pattern)
             if mark in by_key:
                 candidates += by_key[mark]
         if entry.unkeyed:

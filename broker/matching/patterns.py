@@ -71,13 +71,16 @@ class Patterns:
     def __init__(self, predicates: Predicates, marks: Marks) -> None:
         self.predicates = predicates
         self.last_names = marks.last_names
+        self.alone: dict[int, list[Pattern]] = {}
+        """The patterns that a mark decides by itself."""
         self.by_key: dict[int, list[Clause]] = {}
+        """The clauses that need more than their key."""
         self.groups_by_path: dict[int, list[PathGroup]] = {}
         """The groups that need a path mark."""
         self.without_key: dict[int, list[Clause]] = {}
         """Clauses that need no single mark, by the number of the state of their anchor."""
         self.keyed_by_value: set[int] = set()
-        """The numbers of the states that have clauses in `by_key`."""
+        """The numbers of the states that have clauses in `by_key` or `alone`."""
         self.with_groups: set[int] = set()
         """Likewise of those that have groups."""
         self._ranks = marks.ranks
@@ -104,7 +107,10 @@ class Patterns:
         events = needs - paths
         key = min(events, key=lambda mark: (ranks[mark], mark)) if events else None
         if key is not None and (self.predicates is Predicates.INLINE or not paths):
-            self.by_key.setdefault(key, []).append(Clause(pattern, needs - {key}, rest))
+            if len(needs) == 1 and not rest:
+                self.alone.setdefault(key, []).append(pattern)
+            else:
+                self.by_key.setdefault(key, []).append(Clause(pattern, needs - {key}, rest))
             self.keyed_by_value.add(anchor.number)
         elif paths:
             self.with_groups.add(anchor.number)
