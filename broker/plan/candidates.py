@@ -111,11 +111,12 @@ class _Converter:
 
 def without_let(path: Path, query: Flwr) -> Path | None:
     """The same path from the `for` variable, or from the root; None if there is none."""
-    if not isinstance(path.start, Variable) or path.start.index == 0:
-        return path
-    let = query.lets[path.start.index - 1].path
-    if let.end is None:
-        return Path(let.start, (*let.steps, *path.steps), path.end)
-    if path.steps or path.end is not None:
-        return None
-    return let
+    while isinstance(path.start, Variable) and path.start.index > 0:
+        let = query.lets[path.start.index - 1].path
+        if let.end is None:
+            path = Path(let.start, (*let.steps, *path.steps), path.end)
+        elif path.steps or path.end is not None:
+            return None
+        else:
+            path = let
+    return path

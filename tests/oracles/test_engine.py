@@ -17,6 +17,7 @@ from broker.plan.candidates import candidates_of
 from broker.plan.group_plan import NotGroupedError, PathTable, group_plan
 from broker.query import Filter, Flwr, Query, parse
 from broker.runtime.groups import Groups
+from tests.conftest import DATA
 from tests.oracles.strategies import PROLOG, Case, QueryMaker, random_message, transformations
 
 LIMITS = ResultLimits()
@@ -76,6 +77,21 @@ def expected(query: Query, format: OutputFormat, message: Message) -> bytes | st
         return make_output(reference.transform(query, message, LIMITS), message, format, LIMITS)
     except ResultError as error:
         return error.code
+
+
+def test_cases() -> None:
+    text = (DATA / "transformations.txt").read_text(encoding="utf-8")
+    for block in text.split("\n\n")[1:]:
+        data, *queries = block.strip().splitlines()
+        message = Message.parse(data.encode())
+        engine = Engine()
+        wanted = {}
+        for query in queries:
+            engine.add(query, parse(query))
+            wanted[query] = expected(parse(query), OutputFormat.XML, message)
+        got = {each.subscription: each.payload for each in engine.process(data.encode())}
+        assert got == {query: answer for query, answer in wanted.items() if answer is not None}
+        assert got
 
 
 class ChangingSubscriptions(RuleBasedStateMachine):
