@@ -52,17 +52,17 @@ _DEFAULT_LIMITS = ResultLimits()
 
 def matches(query: Filter, message: Message) -> bool:
     """Whether a filter takes a message."""
-    return _Evaluation(message).holds(query.condition, DOCUMENT)
+    return Evaluation(message).holds(query.condition, DOCUMENT)
 
 
 def select(path: Path, message: Message) -> list[Node]:
     """The nodes that a path from the root selects, in document order."""
-    return _Evaluation(message).select(path, DOCUMENT)
+    return Evaluation(message).select(path, DOCUMENT)
 
 
 def transform(query: Flwr, message: Message, limits: ResultLimits = _DEFAULT_LIMITS) -> Result:
     """The groups that a query makes of a message; none if nothing is bound."""
-    evaluation = _Evaluation(message)
+    evaluation = Evaluation(message)
     bindings = evaluation.select(query.binding, DOCUMENT)
     if len(bindings) > limits.max_bindings:
         raise ResultError(
@@ -71,7 +71,7 @@ def transform(query: Flwr, message: Message, limits: ResultLimits = _DEFAULT_LIM
         )
     items = 0
     groups: list[Group] = []
-    keys: list[list[_Key]] = []
+    keys: list[list[Key]] = []
     for binding in bindings:
         evaluation.bind(query, binding)
         if query.where is None or evaluation.holds(query.where, binding):
@@ -88,11 +88,11 @@ def transform(query: Flwr, message: Message, limits: ResultLimits = _DEFAULT_LIM
     return Result(query, [groups[index] for index in order])
 
 
-_Key = tuple[int, str | float]
+Key = tuple[int, str | float]
 """An `order by` key: its class (missing, no number, value), and the value."""
 
 
-class _Evaluation:
+class Evaluation:
     """Evaluates paths and conditions on one message, for one binding at a time."""
 
     def __init__(self, message: Message) -> None:
@@ -118,6 +118,7 @@ class _Evaluation:
         return self.walk(path, context)
 
     def walk(self, path: Path, context: Node) -> list[Node]:
+        """The same, for a path that starts at the context node."""
         nodes = self.elements_of(path, context)
         return self.take_end(path.end, nodes) if path.end is not None else nodes
 
@@ -176,6 +177,7 @@ class _Evaluation:
         return candidates
 
     def parent(self, node: Node) -> int:
+        """The element that a node is in."""
         return self.message.parent(node) if isinstance(node, int) else node.owner
 
     def take_end(self, end: End, nodes: list[Node]) -> list[Node]:
@@ -208,6 +210,7 @@ class _Evaluation:
     # Conditions
 
     def passes(self, predicate: Predicate, node: Node, position: int, size: int) -> bool:
+        """Whether a node passes a predicate, at a position among so many."""
         match predicate:
             case PositionTest(comparison, number):
                 return compare(float(position), comparison, number)
@@ -251,10 +254,12 @@ class _Evaluation:
         return [self.message.position(node) if isinstance(node, int) else 1 for node in nodes]
 
     def first_string(self, path: Path, context: Node) -> str:
+        """The string value of the first node that a path selects, or nothing."""
         nodes = self.select(path, context)
         return self.string(nodes[0]) if nodes else ""
 
     def string(self, node: Node) -> str:
+        """The string value of a node."""
         return self.message.string_value(node) if isinstance(node, int) else node.value
 
     # Groups
@@ -269,7 +274,7 @@ class _Evaluation:
             return self.positions(value, DOCUMENT)
         return self.select(value, DOCUMENT)
 
-    def order_key(self, key: OrderKey) -> _Key:
+    def order_key(self, key: OrderKey) -> Key:
         """A missing key sorts first, then a number that is none, then the rest."""
         values = self.values(key.operand, DOCUMENT)
         if not key.numeric:

@@ -67,7 +67,8 @@ def _path(path: Path, message: Message) -> Verdict:
         at_end = fragment(Path(path.start, (), path.end)).lstrip("/")
         kind = "attribute" if path.end.kind is EndKind.ATTRIBUTE else "node"
         below = " or anything below it" if path.end.axis is Axis.DESCENDANT else ""
-        return Verdict(False, f"matched {fragment(matched)}, it{below} has no {kind} `{at_end}`")
+        who = f"matched {fragment(matched)}, it" if matched.steps else "the document"
+        return Verdict(False, f"{who}{below} has no {kind} `{at_end}`")
     times = "once" if len(found) == 1 else f"{len(found)} times"
     return Verdict(True, f"matched {fragment(path)}, {times}")
 

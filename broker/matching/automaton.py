@@ -38,6 +38,8 @@ class Automaton:
         self.dead: set[int] = set()
         """The places of removed filters."""
         self._dead_bits = 0
+        self._newly_dead: list[int] = []
+        """Those that are not in the bits yet."""
         self.formulas: dict[int, Formula] = {}
         """Filters over several paths, as formulas over signals."""
         self.by_signal: dict[int, list[int]] = {}
@@ -83,7 +85,7 @@ class Automaton:
         if place == len(self.numbers) or self.numbers[place] != number:
             return False
         self.dead.add(place)
-        self._dead_bits = 0
+        self._newly_dead.append(place)
         return True
 
     def _formula(self, condition: Condition) -> Formula:
@@ -155,7 +157,9 @@ class Automaton:
             self._decide(message, signals, places)
         if self.dead:
             if bits:
-                self._dead_bits = self._dead_bits or to_bits(self.dead)
+                if self._newly_dead:
+                    self._dead_bits |= to_bits(self._newly_dead)
+                    self._newly_dead.clear()
                 bits &= ~self._dead_bits
             places = places - self.dead  # not -=, which goes through the dead ones
         return Part(bits, places, self.numbers)
@@ -182,6 +186,11 @@ class Automaton:
     def at_hand(self) -> list[int]:
         """The label paths whose entries are at hand."""
         return list(self.determinised.young)
+
+    def retire(self) -> None:
+        """Let go of what was determinised, at once: it refers to itself."""
+        self.determinised.clear()
+        self.determinised.universe = int
 
     def warm(self, labels: LabelPaths, label: int) -> None:
         """Have at hand what elements with a label path need, before one comes."""

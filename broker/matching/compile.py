@@ -46,7 +46,7 @@ class Compiler:
 
     def add_path(self, path: Path, outcome: int) -> None:
         """Add a path from the root; a message that has it gives the outcome."""
-        if path.end is not None and path.end.axis is Axis.DESCENDANT:
+        if not path.steps or (path.end is not None and path.end.axis is Axis.DESCENDANT):
             raise NotDecidedError
         anchor, rest = self._to_first_anchor(self.nfa.initial, path.steps, path.end)
         if rest is None:

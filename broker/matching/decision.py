@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from broker.documents import Message
 from broker.matching.determinised import Entry
 from broker.matching.patterns import Clause, Formula, Pattern, Patterns
-from broker.matching.value_index import POSITION, Tests, values_at
+from broker.matching.value_index import POSITION, Positions, Tests, values_at
 
 _MOST_VALUES_KEPT = 256
 _LONGEST_VALUE_KEPT = 200
@@ -31,6 +31,7 @@ class Decision:
         self.tests = tests
         self.patterns = patterns
         self.message = message
+        self.positions = Positions(message)
         self.label_paths = message.label_paths
         self.ends = message.ends
         self.entries = entries
@@ -118,6 +119,9 @@ class Decision:
         element = _Marked(self, node, entry, marks)
         has = element.has
         for clause in candidates:
+            outcomes = clause.pattern.outcomes
+            if outcomes and outcomes[0] in self.outcomes and not clause.pattern.has_consequences:
+                continue  # decided by another element
             for mark in clause.needs:
                 if mark not in marks and not has(mark):
                     break
@@ -157,7 +161,7 @@ class Decision:
                     found += self._look_up_value(entry, pair)
         for where in entry.others:
             if where == POSITION:
-                found += self.tests.positions_shown(self.message, node, entry.tested)
+                found += self.tests.positions_shown(self.positions, node, entry.tested)
                 continue
             for value in values_at(self.message, node, where):
                 pair = (where, value)

@@ -141,7 +141,7 @@ class Determinised:
 
     def clear(self) -> None:
         """Forget everything: the NFA has changed."""
-        if not self.young:
+        if not self.young and not self.old:
             return
         self.young, self.old = {}, {}
         self.young_bytes = self.old_bytes = 0

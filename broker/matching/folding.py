@@ -27,15 +27,17 @@ def choose(settled: list[Filters]) -> list[Filters]:
     Small ones are folded into larger ones of about their size, so that a filter is moved a number
     of times that grows with the logarithm of their number; any one when many in it are dead.
     """
-    chosen: list[Filters] = []
-    together = 0
-    for automaton in sorted(settled, key=len):
-        if chosen and len(automaton) > _RATIO * together:
-            break
-        chosen.append(automaton)
-        together += len(automaton)
-    if len(chosen) > 1:
-        return chosen
+    by_size = sorted(settled, key=len)
+    for first, smallest in enumerate(by_size):
+        chosen = [smallest]
+        together = len(smallest)
+        for automaton in by_size[first + 1 :]:
+            if len(automaton) > _RATIO * together:
+                break
+            chosen.append(automaton)
+            together += len(automaton)
+        if len(chosen) > 1:
+            return chosen
     return [each for each in settled if is_due(each) or isinstance(each, Fresh)][:1]
 
 
@@ -68,12 +70,13 @@ class Folding:
                 self.made.add(number, query)
             if done % _QUERIES_A_STEP == 0:
                 yield True
-        table = self.folded[0].labels
-        if table is None:
+        tables = [each.labels for each in self.folded if each.labels is not None]
+        if not tables:
             return
+        table = tables[0]
         # Parents have smaller numbers than their children, so each step makes one entry.
         for label in sorted({label for each in self.folded for label in each.at_hand}):
-            if any(each.labels is not table for each in self.folded):
+            if any(each.labels not in (None, table) for each in self.folded):
                 return  # the feed goes on with another table
             self.made.warm(table, label)
             yield True

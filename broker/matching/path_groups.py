@@ -147,15 +147,17 @@ class GroupTable:
             return
         self._known.add(label)
         columns: list[list[int]] = [[] for _ in range(_MOST_COLUMNS)]
+        tells = False
         for mark in entry.paths.get(self._depth, ()):
             for group in self._groups.get(mark, ()):
+                tells = True
                 number = self._ids.get(group)
                 if number is None:
                     number = self._add(group)
                 index = group.paths.index(mark)
                 if index < _MOST_COLUMNS:
                     columns[index].append(number)
-        if any(columns):
+        if tells:
             bits = tuple(map(to_bits, columns))
             self._columns[label] = bits
             self._charge(200 + sum(each.bit_length() // 7 for each in bits))

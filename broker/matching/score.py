@@ -9,16 +9,19 @@ class Charges:
     def __init__(self) -> None:
         self._active_states = 0
         self._cache_bytes = 0
-        self._added: list[Filter] = []
+        self._added: dict[Filter, None] = {}
         self._removed: list[Filter] = []
 
     def add(self, query: Filter) -> None:
         """Charge for a filter."""
-        self._added.append(query)
+        self._added[query] = None
 
     def remove(self, query: Filter) -> None:
         """Take the charge for a filter back."""
-        self._removed.append(query)
+        if query in self._added:
+            del self._added[query]
+        else:
+            self._removed.append(query)
 
     @property
     def active_states(self) -> int:
@@ -33,9 +36,10 @@ class Charges:
         return self._cache_bytes
 
     def _make_up(self) -> None:
-        for sign, queries in ((1, self._added), (-1, self._removed)):
+        for sign, queries in ((1, list(self._added)), (-1, self._removed)):
             for query in queries:
                 charge = cost(query)
                 self._active_states += sign * charge.active_states
                 self._cache_bytes += sign * charge.cache_bytes
-            queries.clear()
+        self._added.clear()
+        self._removed.clear()

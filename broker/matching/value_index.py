@@ -26,9 +26,6 @@ ValueTest = Comparison | Exists | StringTest
 Test = ValueTest | PositionTest | LastTest
 """A predicate that is decided by the element that it stands on."""
 
-Shown = tuple[int, int]
-"""The number of the state that a test stands on, and the mark that passing it shows."""
-
 STRING_VALUE = "."
 TEXT = "text()"
 POSITION = "position()"
@@ -53,72 +50,88 @@ class ValueIndex:
     def __init__(self) -> None:
         self.equal: dict[str | float, dict[int, list[int]]] = {}
         """For each constant, the marks of its tests by the state that they stand on."""
-        self.ordered: dict[tuple[Operator, type], _Ordered] = {}
-        self.unequal: list[tuple[str | float, Shown]] = []
-        self.present: list[Shown] = []
-        self.text_tests: list[tuple[StringTest, Shown]] = []
+        self.others: dict[int, _OtherTests] = {}
+        """The tests beside equality, by the state that they stand on."""
         self.has_numbers = False
         """Whether a value has to be tried as a number."""
 
-    def add(self, test: ValueTest, shown: Shown) -> None:
-        """Take a test."""
+    def add(self, state: int, test: ValueTest, mark: int) -> None:
+        """Take a test on a state; passing it shows the mark."""
         if isinstance(test, Comparison) and not isinstance(test.literal, str):
             self.has_numbers = True
-        match test:
-            case Exists():
-                self.present.append(shown)
-            case StringTest():
-                self.text_tests.append((test, shown))
-            case Comparison(_, Operator.EQ, literal):
-                state, mark = shown
-                self.equal.setdefault(literal, {}).setdefault(state, []).append(mark)
-            case Comparison(_, Operator.NE, literal):
-                self.unequal.append((literal, shown))
-            case Comparison(_, operator, literal):
-                key = (operator, type(literal))
-                if key not in self.ordered:
-                    self.ordered[key] = _Ordered(operator)
-                self.ordered[key].add(literal, shown)
+        if isinstance(test, Comparison) and test.operator is Operator.EQ:
+            self.equal.setdefault(test.literal, {}).setdefault(state, []).append(mark)
+            return
+        if state not in self.others:
+            self.others[state] = _OtherTests()
+        self.others[state].add(test, mark)
 
     def size(self) -> tuple[int, int, int]:
         """How many tests are found by hash, how many by sorted arrays, how many one by one."""
-        equal = (len(marks) for states in self.equal.values() for marks in states.values())
-        ordered = (len(shown) for each in self.ordered.values() for shown in each.showns.values())
-        others = len(self.unequal) + len(self.present) + len(self.text_tests)
-        return sum(equal), sum(ordered), others
+        equal = sum(len(marks) for states in self.equal.values() for marks in states.values())
+        sizes = [each.size() for each in self.others.values()]
+        return equal, sum(ordered for ordered, _ in sizes), sum(others for _, others in sizes)
 
     def shown(self, value: str, states: frozenset[int]) -> list[int]:
         """The marks that a value shows for tests on these states."""
         found: list[int] = []
         if value in self.equal:
             found += _of_states(self.equal[value], states)
-        number = None
-        if self.has_numbers:
-            number = to_number(value)
-            if number is not None and number in self.equal:
-                found += _of_states(self.equal[number], states)
-        if self.ordered or self.present or self.unequal or self.text_tests:
-            found += [mark for state, mark in self._others(value, number) if state in states]
+        number = to_number(value) if self.has_numbers else None
+        if number is not None and number in self.equal:
+            found += _of_states(self.equal[number], states)
+        if self.others:
+            for state in states:
+                if state in self.others:
+                    found += self.others[state].passed(value, number)
         return found
 
-    def _others(self, value: str, number: float | None) -> Iterator[Shown]:
-        """What a value shows beside equality."""
+
+class _OtherTests:
+    """The tests on one state that are not found by hash."""
+
+    __slots__ = ("ordered", "present", "text_tests", "unequal")
+
+    def __init__(self) -> None:
+        self.ordered: dict[tuple[Operator, type], _Ordered] = {}
+        self.unequal: list[tuple[str | float, int]] = []
+        self.present: list[int] = []
+        self.text_tests: list[tuple[StringTest, int]] = []
+
+    def add(self, test: ValueTest, mark: int) -> None:
+        match test:
+            case Exists():
+                self.present.append(mark)
+            case StringTest():
+                self.text_tests.append((test, mark))
+            case Comparison(_, Operator.NE, literal):
+                self.unequal.append((literal, mark))
+            case Comparison(_, operator, literal):
+                key = (operator, type(literal))
+                if key not in self.ordered:
+                    self.ordered[key] = _Ordered(operator)
+                self.ordered[key].add(literal, mark)
+
+    def size(self) -> tuple[int, int]:
+        ordered = (len(marks) for each in self.ordered.values() for marks in each.marks.values())
+        return sum(ordered), len(self.unequal) + len(self.present) + len(self.text_tests)
+
+    def passed(self, value: str, number: float | None) -> Iterator[int]:
         yield from self.present
-        for test, shown in self.text_tests:
-            if (
-                test.literal in value
-                if test.function is StringFunction.CONTAINS
-                else (value.startswith(test.literal))
-            ):
-                yield shown
+        for test, mark in self.text_tests:
+            if test.function is StringFunction.CONTAINS:
+                if test.literal in value:
+                    yield mark
+            elif value.startswith(test.literal):
+                yield mark
         for (_, kind), ordered in self.ordered.items():
             compared = value if kind is str else number
             if compared is not None:
                 yield from ordered.passed(compared)
-        for literal, shown in self.unequal:
+        for literal, mark in self.unequal:
             compared = value if isinstance(literal, str) else number
             if compared is not None and compared != literal:
-                yield shown
+                yield mark
 
 
 def _of_states(marks: dict[int, list[int]], states: frozenset[int]) -> list[int]:
@@ -134,15 +147,15 @@ class _Ordered:
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self.constants: list[str | float] = []
-        self.showns: dict[str | float, list[Shown]] = {}
+        self.marks: dict[str | float, list[int]] = {}
 
-    def add(self, literal: str | float, shown: Shown) -> None:
-        if literal not in self.showns:
-            self.showns[literal] = []
+    def add(self, literal: str | float, mark: int) -> None:
+        if literal not in self.marks:
+            self.marks[literal] = []
             insort(self.constants, literal)
-        self.showns[literal].append(shown)
+        self.marks[literal].append(mark)
 
-    def passed(self, value: str | float) -> Iterator[Shown]:
+    def passed(self, value: str | float) -> Iterator[int]:
         if value != value:  # noqa: PLR0124 - NaN, which is in no order
             return
         constants: list[str | float] = self.constants
@@ -156,7 +169,7 @@ class _Ordered:
             case _:
                 held = constants[: bisect_right(constants, value)]
         for constant in held:
-            yield from self.showns[constant]
+            yield from self.marks[constant]
 
 
 class Tests:
@@ -183,19 +196,21 @@ class Tests:
             return
         where = looked_at(test)
         looked_at_here.add(where)
-        self.by_value.setdefault(where, ValueIndex()).add(test, (state, mark))
+        self.by_value.setdefault(where, ValueIndex()).add(state, test, mark)
 
     def shown(self, where: str, value: str, states: frozenset[int]) -> tuple[int, ...]:
         """The marks that a value shows for tests on these states."""
         return tuple(self.by_value[where].shown(value, states))
 
-    def positions_shown(self, message: Message, node: int, states: frozenset[int]) -> list[int]:
+    def positions_shown(
+        self, positions: "Positions", node: int, states: frozenset[int]
+    ) -> list[int]:
         """The marks that an element's position shows for tests on these states."""
         return [
             mark
             for state in states
             for name, test, mark in self.positions.get(state, ())
-            if position_holds(message, node, name, test)
+            if positions.hold(node, name, test)
         ]
 
 
@@ -209,13 +224,22 @@ def values_at(message: Message, node: int, where: str) -> Iterable[str]:
     return () if value is None else (value,)
 
 
-def position_holds(
-    message: Message, node: int, test: NameTest, position: PositionTest | LastTest
-) -> bool:
-    """Whether an element stands where a position test wants it, among those the step reaches."""
-    name = message.name
-    siblings = message.children(message.parents[node])
-    candidates = [each for each in siblings if test.accepts(name(each))]
-    if isinstance(position, LastTest):
-        return candidates[-1] == node
-    return compare(float(candidates.index(node) + 1), position.operator, position.number)
+class Positions:
+    """Where the elements of one message stand among those that a step reaches from their parent."""
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self._places: dict[tuple[int, NameTest], dict[int, int]] = {}
+
+    def hold(self, node: int, test: NameTest, position: PositionTest | LastTest) -> bool:
+        """Whether an element stands where a position test wants it."""
+        parent = self.message.parents[node]
+        places = self._places.get((parent, test))
+        if places is None:
+            name = self.message.name
+            reached = [each for each in self.message.children(parent) if test.accepts(name(each))]
+            places = {each: place for place, each in enumerate(reached, start=1)}
+            self._places[parent, test] = places
+        if isinstance(position, LastTest):
+            return places[node] == len(places)
+        return compare(float(places[node]), position.operator, position.number)

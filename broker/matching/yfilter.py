@@ -122,7 +122,11 @@ class YFilter:
     def _take_over(self, folding: Folding) -> None:
         """Put the automaton that folding made in the place of those that it was made of."""
         self.settled = [each for each in self.settled if each not in folding.folded]
-        self.settled.append(folding.made)
+        for each in folding.folded:
+            if isinstance(each, Automaton):
+                each.retire()
+        if folding.made.queries:
+            self.settled.append(folding.made)
         self.settled.sort(key=len, reverse=True)
         self.folding = None
 

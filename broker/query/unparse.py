@@ -61,6 +61,11 @@ def fragment(part: Path | Predicate) -> str:
     return writer.path(part) if isinstance(part, Path) else writer.predicate(part)
 
 
+def value_text(value: Path | Count | StringOf) -> str:
+    """The text of an embedded expression, likewise."""
+    return _PlainWriter(None).operand(value)
+
+
 class _Writer:
     """Writes one query; collects the prefixes that its prolog must declare."""
 

@@ -76,7 +76,7 @@ class ChangingFilters(RuleBasedStateMachine):
     @initialize(rng=st.randoms(use_true_random=False))
     def start(self, rng: random.Random) -> None:
         self.engine = type(self).make()
-        self.labels = LabelPaths(limit=60)
+        self.labels = LabelPaths(limit=rng.choice((5, 60)))
         self.rng = rng
         self.added: list[tuple[int, Filter]] = []
         self.data = [random_message(rng) for _ in range(3)]
@@ -127,6 +127,12 @@ class ChangingFiltersNotDeterminised(ChangingFilters):
     make = staticmethod(lambda: YFilter(determinise=False, settle_above=1))
 
 
+class ChangingFiltersTinyCache(ChangingFilters):
+    """The same with a cache that turns over within a message."""
+
+    make = staticmethod(lambda: YFilter(max_cache_bytes=6_000, settle_above=2))
+
+
 class ChangingFiltersPostponed(ChangingFilters):
     """The same with Selection Postponed."""
 
@@ -135,6 +141,8 @@ class ChangingFiltersPostponed(ChangingFilters):
 
 TestChangingFilters = ChangingFilters.TestCase
 TestChangingFilters.settings = settings(max_examples=60, stateful_step_count=25)
+TestChangingFiltersTinyCache = ChangingFiltersTinyCache.TestCase
+TestChangingFiltersTinyCache.settings = settings(max_examples=60, stateful_step_count=25)
 TestChangingFiltersPostponed = ChangingFiltersPostponed.TestCase
 TestChangingFiltersPostponed.settings = settings(max_examples=30, stateful_step_count=25)
 TestChangingFiltersNotDeterminised = ChangingFiltersNotDeterminised.TestCase

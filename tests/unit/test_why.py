@@ -28,6 +28,7 @@ CASES = {
     "//p[3]": (False, "no element `p` anywhere with [3]"),
     "//p/@k": (False, "matched //p, it has no attribute `@k`"),
     "//em/text()": (False, "matched //em, it has no node `text()`"),
+    "//@k": (False, "the document or anything below it has no attribute `@k`"),
     "//em//@k": (False, "matched //em, it or anything below it has no attribute `@k`"),
     "/nitf/..": (True, "matched /nitf/.., once"),
     "/nitf/../../..": (False, "matched /nitf/.., no parent"),

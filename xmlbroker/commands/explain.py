@@ -64,7 +64,7 @@ def describe(filters: list[Filter]) -> dict[str, Any]:
 
 def show(figures: dict[str, Any]) -> None:
     """Print the figures for people."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     steps, shared = figures["steps"], figures["shared_steps"]
     table = Table(show_header=False, box=None)
     rows = {

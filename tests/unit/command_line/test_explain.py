@@ -37,6 +37,15 @@ def test_document(run: Run, tmp_path: Path) -> None:
     assert "2: yes /a/b\n     matched /a/b, once" in shown
 
 
+def test_brackets_in_a_namespace_are_no_markup(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "filters.txt"
+    prolog = 'declare namespace p = "urn:[/b][red]"; '
+    file.write_text(f"{prolog}//p:a\n{prolog}//p:a/p:b\n", encoding="utf-8")
+    result = run("explain", "--queries", str(file))
+    assert result.status == 0
+    assert "//{urn:[/b][red]}a" in result.out
+
+
 def test_a_refused_query_is_named_and_the_rest_go_on(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "filters.txt"
     file.write_text("/a\n/b[\n", encoding="utf-8")

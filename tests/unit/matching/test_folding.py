@@ -98,6 +98,33 @@ def test_a_filter_that_dies_while_it_is_folded_stays_dead(labels: LabelPaths) ->
             assert engine.match(message).to_list() == numbers[1::2]
 
 
+def test_a_small_automaton_does_not_keep_others_from_being_folded(labels: LabelPaths) -> None:
+    engine = YFilter(settle_above=10)
+    message = Message.parse(MESSAGE, labels=labels)
+    numbers = [engine.add(make(f"/r/a{n}")) for n in range(60)]
+    engine.match(message)
+    for number in numbers[:50]:
+        engine.remove(number)
+    for part in range(20):
+        for n in range(60):
+            engine.add(make(f"/r/a{n}/b{part}"))
+        for _ in range(300):
+            engine.match(message)
+    assert len(engine.settled) <= 4
+
+
+def test_an_engine_that_was_emptied_has_no_automata(labels: LabelPaths) -> None:
+    engine = YFilter(settle_above=10)
+    message = Message.parse(MESSAGE, labels=labels)
+    engine.fold()
+    for number in [engine.add(make(f"/r/a{n}")) for n in range(60)]:
+        engine.match(message)
+        engine.remove(number)
+    engine.fold()
+    assert engine.settled == []
+    assert engine.describe().active_states == 0
+
+
 def test_numbers_are_found_by_place() -> None:
     automaton = Automaton(YFilter().predicates, 1000)
     for number in (3, 7, 20):

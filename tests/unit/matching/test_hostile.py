@@ -1,6 +1,7 @@
 """Hostile filters and messages: what they can cost is bounded. Work is counted, not timed."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,6 +10,7 @@ from broker.matching import YFilter
 from broker.matching.automaton import Automaton
 from broker.matching.determinised import Determinised, Entry
 from broker.matching.patterns import Predicates
+from broker.matching.value_index import _OtherTests
 from broker.query import Filter, check
 
 CACHE = 400_000
@@ -110,6 +112,44 @@ def test_states_that_are_active_were_charged_for() -> None:
 
 def automata(engine: YFilter) -> list[Automaton]:
     return [each for each in (*engine.settled, engine.young) if isinstance(each, Automaton)]
+
+
+def test_an_entry_that_was_turned_over_is_not_used_after_a_change() -> None:
+    message, other = (f"<{root}><n0/><n1/><n2/><n3/></{root}>".encode() for root in ("a", "z"))
+    for size in range(1_000, 6_000, 40):
+        engine = make_engine(["/a/n1"], max_cache_bytes=size)
+        assert engine.match(Message.parse(message, labels=LabelPaths())).to_list() == [0]
+        assert engine.match(Message.parse(other, labels=LabelPaths())).to_list() == []
+
+
+def test_positions_among_many_siblings_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+    children = Message.children
+
+    def count(self: Message, node: int) -> list[int]:
+        counted.append(node)
+        return children(self, node)
+
+    monkeypatch.setattr(Message, "children", count)
+    engine = make_engine(["/r/a[2]", "/r/a[last()]/b", "//a[position() > 3000]"])
+    engine.match(Message.parse(b"<r>" + b"<a/>" * 3_000 + b"</r>", labels=LabelPaths()))
+    assert len(counted) < 10
+
+
+def test_tests_of_states_that_are_not_there_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"/r/x{n}[@k {op} {n}]" for n in range(200) for op in ("!=", "<", ">")]
+    engine = make_engine([*texts, "/r/y[@k != 1]"])
+    tried: list[str] = []
+    passed = _OtherTests.passed
+
+    def count(self: _OtherTests, value: str, number: float | None) -> Iterator[int]:
+        tried.append(value)
+        return passed(self, value, number)
+
+    monkeypatch.setattr(_OtherTests, "passed", count)
+    message = Message.parse(b'<r><y k="2"/><z k="3"/></r>', labels=LabelPaths())
+    assert engine.match(message).to_list() == [len(texts)]
+    assert tried == ["2"]
 
 
 def test_equal_filters_cost_one() -> None:
