@@ -85,6 +85,9 @@ class Decision:
                         held.append(pattern)
             if mark in by_key:
                 candidates += by_key[mark]
+            if mark in self.patterns.crowded:
+                element = _Marked(self, node, entry, marks)
+                candidates += element.of_crowd(self.patterns.crowded[mark])
         if entry.unkeyed:
             marks = self._with_shown(node, entry, marks)
             for state in entry.unkeyed:
@@ -203,6 +206,19 @@ class _Marked:
                     return True
             return False
         return any(mark in marks for each in below.values() for marks in each)
+
+    def of_crowd(self, by_path: dict[int, list[Clause]]) -> list[Clause]:
+        """The clauses, by a path that they need, whose path leads on from the element."""
+        if self.below is None:
+            self.below = self._look_below()
+        found: set[int] = set()
+        for each in self.below.values():
+            for marks in each:
+                if len(marks) < len(by_path):
+                    found.update([mark for mark in marks if mark in by_path])
+                else:
+                    found.update([mark for mark in by_path if mark in marks])
+        return [clause for mark in found for clause in by_path[mark]]
 
     def _look_below(self) -> dict[str, list[frozenset[int]]]:
         message, entries = self.decision.message, self.decision.entries

@@ -28,6 +28,9 @@ from broker.matching.path_groups import PathGroup
 Formula = int | tuple["str | Formula", ...]
 """A mark, or ("and", …), ("or", …), ("not", …) of formulas."""
 
+_CROWD = 32
+"""So many clauses of one key are looked at one by one."""
+
 _MOST_CLAUSES = 16
 """Formulas with more alternatives are evaluated as they are."""
 
@@ -75,6 +78,8 @@ class Patterns:
         """The patterns that a mark decides by itself."""
         self.by_key: dict[int, list[Clause]] = {}
         """The clauses that need more than their key."""
+        self.crowded: dict[int, dict[int, list[Clause]]] = {}
+        """Where many clauses have one key: those that need a path, by the rarest that they need."""
         self.groups_by_path: dict[int, list[PathGroup]] = {}
         """The groups that need a path mark."""
         self.without_key: dict[int, list[Clause]] = {}
@@ -110,7 +115,7 @@ class Patterns:
             if len(needs) == 1 and not rest:
                 self.alone.setdefault(key, []).append(pattern)
             else:
-                self.by_key.setdefault(key, []).append(Clause(pattern, needs - {key}, rest))
+                self._add_keyed(key, Clause(pattern, needs - {key}, rest), paths)
             self.keyed_by_value.add(anchor.number)
         elif paths:
             self.with_groups.add(anchor.number)
@@ -124,6 +129,27 @@ class Patterns:
         else:
             clause = Clause(pattern, needs, rest)
             self.without_key.setdefault(anchor.number, []).append(clause)
+
+    def _add_keyed(self, key: int, clause: Clause, paths: frozenset[int]) -> None:
+        if key in self.crowded and paths:
+            self._add_to_crowd(key, clause, paths)
+            return
+        clauses = self.by_key.setdefault(key, [])
+        clauses.append(clause)
+        if len(clauses) > _CROWD:
+            ranks = self._ranks
+            self.crowded.setdefault(key, {})
+            self.by_key[key] = []
+            for each in clauses:
+                needed = frozenset(m for m in each.needs if ranks[m] >= FIRST_PATH_RANK)
+                if needed:
+                    self._add_to_crowd(key, each, needed)
+                else:
+                    self.by_key[key].append(each)
+
+    def _add_to_crowd(self, key: int, clause: Clause, paths: frozenset[int]) -> None:
+        path = min(paths, key=lambda mark: (self._ranks[mark], mark))
+        self.crowded[key].setdefault(path, []).append(clause)
 
     def _new_group(self, paths: frozenset[int]) -> PathGroup:
         group = PathGroup(sorted(paths, key=lambda mark: (self._ranks[mark], mark)))

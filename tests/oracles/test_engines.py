@@ -14,7 +14,7 @@ from lxml import etree
 
 from broker import reference
 from broker.documents import LabelPaths, Message
-from broker.matching import Engine, ReferenceEngine, YFilter
+from broker.matching import Engine, ReferenceEngine, YFilter, patterns
 from broker.matching.patterns import Predicates
 from broker.query import Filter, check, parse
 from tests.oracles.strategies import PROLOG, QueryMaker, random_message
@@ -66,6 +66,12 @@ def test_engine_takes_what_the_reference_takes(make: Callable[[], Engine]) -> No
             assert list(engine.match(message)) == sorted(expected)
 
     compare()
+
+
+def test_crowded_keys_take_what_the_reference_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many clauses of one key are indexed by a second mark; here one is many."""
+    monkeypatch.setattr(patterns, "_CROWD", 0)
+    test_engine_takes_what_the_reference_takes(YFilter)
 
 
 class ChangingFilters(RuleBasedStateMachine):

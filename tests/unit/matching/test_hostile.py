@@ -8,8 +8,9 @@ import pytest
 from broker.documents import LabelPaths, Message
 from broker.matching import YFilter
 from broker.matching.automaton import Automaton
+from broker.matching.decision import Decision
 from broker.matching.determinised import Determinised, Entry
-from broker.matching.patterns import Predicates
+from broker.matching.patterns import Clause, Pattern, Predicates
 from broker.matching.value_index import _OtherTests
 from broker.query import Filter, check
 
@@ -150,6 +151,30 @@ def test_tests_of_states_that_are_not_there_are_not_tried(monkeypatch: pytest.Mo
     message = Message.parse(b'<r><y k="2"/><z k="3"/></r>', labels=LabelPaths())
     assert engine.match(message).to_list() == [len(texts)]
     assert tried == ["2"]
+
+
+def test_a_value_that_all_ask_for_is_no_key_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"//item[@lang = 'en'][x{n}]" for n in range(300)]
+    engine = make_engine([*texts, "//item[@lang = 'en'][y]", "//item[@lang = 'en'][@k = 2]/y"])
+    checked: list[int] = []
+    check = Decision._check
+
+    def count(  # noqa: PLR0917 - as the method is
+        self: Decision,
+        node: int,
+        entry: Entry,
+        candidates: list[Clause],
+        marks: set[int],
+        held: list[Pattern],
+    ) -> None:
+        checked.append(len(candidates))
+        check(self, node, entry, candidates, marks, held)
+
+    monkeypatch.setattr(Decision, "_check", count)
+    data = b"<r>" + b"<item lang='en'><y/></item><item lang='en' k='2'><x7/></item>" * 20 + b"</r>"
+    taken = engine.match(Message.parse(data, labels=LabelPaths()))
+    assert taken.to_list() == [7, 300]
+    assert max(checked) <= 3
 
 
 def test_equal_filters_cost_one() -> None:
