@@ -95,3 +95,4 @@ def with_progress(items: list[_T], description: str) -> Iterator[_T]:
 
 QUERY_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 DOCUMENT = click.Path(allow_dash=True, path_type=Path)
+DTD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

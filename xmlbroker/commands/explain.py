@@ -10,25 +10,76 @@ from rich.console import Console
 from rich.table import Table
 
 from broker.documents import Message
+from broker.documents.dtd import ElementGraph
 from broker.matching import YFilter
 from broker.matching.shape import shape_of
-from broker.query import Filter
+from broker.plan.candidates import candidates_of
+from broker.plan.optimise import Optimisation
+from broker.query import Filter, Flwr, check, unparse
+from broker.runtime.transformer import Choice, Transformer
 from broker.why import why
 from xmlbroker.commands.match import read_filters
-from xmlbroker.context import DOCUMENT, QUERY_FILE, Context, print_json, read_document
+from xmlbroker.context import (
+    DOCUMENT,
+    DTD_FILE,
+    QUERY_FILE,
+    Context,
+    print_json,
+    read_document,
+    read_query,
+)
 
 
 @click.command()
+@click.option("--queries", "file", type=QUERY_FILE, help="A file with one XPath filter a line.")
+@click.option("--query", "query_file", type=QUERY_FILE, help="A file with one FLWR query.")
 @click.option(
-    "--queries", "file", type=QUERY_FILE, required=True, help="A file with one XPath filter a line."
+    "--strategy",
+    type=click.Choice([each.value for each in Choice]),
+    default=Choice.AUTO.value,
+    show_default=True,
+    help="The plan of this strategy, for --query.",
 )
+@click.option(
+    "--optimise",
+    type=click.Choice([each.value for each in Optimisation]),
+    default=Optimisation.Q_DTD.value,
+    show_default=True,
+    help="What may be used to simplify it.",
+)
+@click.option("--dtd", type=DTD_FILE, help="The DTD that most documents conform to.")
 @click.option(
     "--document", type=DOCUMENT, help="Say for each filter why it takes this document, or not."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @click.pass_obj
-def explain(context: Context, file: Path, document: Path | None, as_json: bool) -> None:
-    """Show what the filters of a file share, or why they take a document or don't."""
+def explain(
+    context: Context,
+    *,
+    file: Path | None,
+    query_file: Path | None,
+    strategy: str,
+    optimise: str,
+    dtd: Path | None,
+    document: Path | None,
+    as_json: bool,
+) -> None:
+    """Show what filters share and why they take a document, or the plan of a FLWR query."""
+    if query_file is not None:
+        graph = None if dtd is None else ElementGraph.load(dtd)
+        query = check(read_query(query_file), context.settings.query)
+        if not isinstance(query, Flwr):
+            raise click.UsageError(f"{query_file}: this is a filter; use --queries")
+        transformer = Transformer(query, Choice(strategy), Optimisation(optimise), graph)
+        candidates = candidates_of(query)
+        lines = [*transformer.explain(), f"matched as the filter {unparse(candidates.filter)}"]
+        if as_json:
+            print_json({"plan": lines})
+        else:
+            click.echo("\n".join(lines))
+        return
+    if file is None:
+        raise click.UsageError("give --queries or --query")
     filters, refused = read_filters(file, context)
     if document is None:
         figures = describe([query for _, query in filters])

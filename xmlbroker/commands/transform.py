@@ -5,13 +5,16 @@ from pathlib import Path
 
 import click
 
-from broker import reference
 from broker.documents import LabelPaths, Message
+from broker.documents.dtd import ElementGraph
 from broker.errors import BrokerError
 from broker.message_factory import OutputFormat, check_template, groups_as_data, make_output
+from broker.plan.optimise import Optimisation
 from broker.query import Flwr, check
+from broker.runtime.transformer import Choice, Transformer
 from xmlbroker.context import (
     DOCUMENT,
+    DTD_FILE,
     QUERY_FILE,
     Context,
     error_record,
@@ -36,21 +39,36 @@ from xmlbroker.context import (
 )
 @click.option(
     "--strategy",
-    type=click.Choice(["reference"]),
-    default="reference",
+    type=click.Choice([each.value for each in Choice]),
+    default=Choice.AUTO.value,
     show_default=True,
-    help="reference: a walk over the document.",
+    help="group: by label paths; f, fw, fwr: by path streams and joins; reference: a walk over the "
+    "document; auto: the first of these that can answer the query.",
 )
+@click.option(
+    "--optimise",
+    type=click.Choice([each.value for each in Optimisation]),
+    default=Optimisation.Q_DTD.value,
+    show_default=True,
+    help="What f, fw and fwr may use to simplify their plans: nothing, the query, a DTD as well.",
+)
+@click.option("--dtd", type=DTD_FILE, help="The DTD that most documents conform to.")
 @click.argument("documents", type=DOCUMENT, nargs=-1, required=True)
 @click.pass_obj
 def transform(
-    context: Context, file: Path, format_name: str, strategy: str, documents: tuple[Path, ...]
+    context: Context,
+    *,
+    file: Path,
+    format_name: str,
+    strategy: str,
+    optimise: str,
+    dtd: Path | None,
+    documents: tuple[Path, ...],
 ) -> None:
     """Run a FLWR query over DOCUMENTs (files, or directories of .xml files).
 
     Prints the result for each document; one without a binding gives none.
     """
-    del strategy  # there is one so far
     refuse_two_inputs(file, documents)
     format = OutputFormat(format_name)
     query = check(read_query(file), context.settings.query)
@@ -58,12 +76,14 @@ def transform(
         raise click.UsageError(f"{file}: this is a filter; run it with `xmlbroker match`")
     if format is OutputFormat.XML:
         check_template(query)
+    graph = None if dtd is None else ElementGraph.load(dtd)
+    transformer = Transformer(query, Choice(strategy), Optimisation(optimise), graph)
     refused = False
     labels = LabelPaths()
     for document in with_progress(find_documents(documents), "Transforming"):
         labels = labels.renewed()
         try:
-            _transform_one(query, document, format, labels, context)
+            _transform_one(transformer, document, format, labels, context)
         except BrokerError as error:
             refused = True
             if format is OutputFormat.GROUPS:
@@ -74,16 +94,20 @@ def transform(
 
 
 def _transform_one(
-    query: Flwr, document: Path, format: OutputFormat, labels: LabelPaths, context: Context
+    transformer: Transformer,
+    document: Path,
+    format: OutputFormat,
+    labels: LabelPaths,
+    context: Context,
 ) -> None:
     limits = context.settings.result
     message = Message.parse(read_document(document), context.settings.message, labels)
-    result = reference.transform(query, message, limits)
+    result = transformer.run(message, limits)
     if not result.groups:
         return
     if format is OutputFormat.XML:
         click.echo(make_output(result, message, format, limits))
     else:
         groups = groups_as_data(result, message, limits)
-        lists = list(query.list_names())
+        lists = list(transformer.query.list_names())
         print_json({"document": document.name, "lists": lists, "groups": groups})

@@ -1,0 +1,81 @@
+"""One transformation, by the strategy that is asked for or the best that there is."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from broker import reference
+from broker.documents import Message
+from broker.documents.dtd import ElementGraph
+from broker.limits import ResultLimits
+from broker.plan.build import NotPlannedError, Strategy
+from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable, group_plan
+from broker.plan.optimise import Optimisation
+from broker.plan.text import plan_text
+from broker.query import Flwr
+from broker.results import Result
+from broker.runtime.groups import Groups
+from broker.runtime.planned import Planned
+
+
+class Choice(StrEnum):
+    """The strategies by the names that the command line knows them by."""
+
+    AUTO = "auto"
+    GROUP = "group"
+    F = "f"
+    FW = "fw"
+    FWR = "fwr"
+    REFERENCE = "reference"
+
+
+class Transformer:
+    """Answers one query. Where a strategy can't, the reference engine walks the message."""
+
+    def __init__(
+        self,
+        query: Flwr,
+        choice: Choice = Choice.AUTO,
+        optimisation: Optimisation = Optimisation.Q_DTD,
+        graph: ElementGraph | None = None,
+    ) -> None:
+        self.query = query
+        self.groups: GroupPlan | None = None
+        self.planned: Planned | None = None
+        self.notes: list[str] = []
+        """Why another strategy was not taken."""
+        if choice in {Choice.AUTO, Choice.GROUP}:
+            try:
+                self.groups = group_plan(query, PathTable())
+            except NotGroupedError as error:
+                self.notes.append(f"not grouped in the matcher: condition {error}")
+        if choice not in {Choice.GROUP, Choice.REFERENCE} and self.groups is None:
+            strategy = Strategy.FWR if choice is Choice.AUTO else Strategy(choice.value)
+            try:
+                self.planned = Planned(query, strategy, optimisation, graph)
+            except NotPlannedError as error:
+                self.notes.append(f"no plan with path streams: {error}")
+
+    def run(self, message: Message, limits: ResultLimits) -> Result:
+        """The groups that the query makes of a message."""
+        if self.groups is not None:
+            return Groups(message).run(self.groups, limits)
+        if self.planned is not None:
+            return self.planned.run(message, limits)
+        return reference.transform(self.query, message, limits)
+
+    def explain(self) -> Iterator[str]:
+        """The plan, the rules that fired and those that didn't, and why."""
+        yield from self.notes
+        if self.groups is not None:
+            yield "grouped in the matcher: lists are slices of the elements of label paths"
+            return
+        if self.planned is None:
+            yield "walked by the reference engine"
+            return
+        yield plan_text(self.planned.plan)
+        for name, reason in self.planned.report.fired:
+            yield f"fired: {name}, {reason}"
+        for name, reason in self.planned.report.stayed:
+            yield f"not fired: {name}, {reason}"
+        if self.planned.graph is not None:
+            yield "messages that don't conform to the DTD are answered by the plan without it"
