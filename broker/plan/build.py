@@ -9,6 +9,7 @@ What is no plain path below the bound node stays a tree search in all three.
 
 from enum import StrEnum
 
+from broker.documents.dtd import ElementGraph
 from broker.plan.candidates import without_let
 from broker.plan.operators import (
     Bound,
@@ -27,6 +28,7 @@ from broker.plan.operators import (
     Value,
     WhereFilter,
 )
+from broker.plan.rewrite import rewrite_steps
 from broker.query import Flwr
 from broker.query.syntax import (
     CONTEXT,
@@ -57,13 +59,16 @@ class NotPlannedError(Exception):
     """There is no such plan for this query; says why."""
 
 
-def build(query: Flwr, strategy: Strategy) -> Plan:
-    """The plan of a query, every operator the one that is always right."""
-    return Plan(query, _Builder(query, strategy).root())
+def build(query: Flwr, strategy: Strategy, graph: ElementGraph | None = None) -> Plan:
+    """The plan of a query, every operator the one that is always right.
+
+    With a DTD, its paths are rewritten, and the plan is right for messages that conform to it.
+    """
+    return Plan(query, _Builder(query, strategy, graph).root())
 
 
 class _Builder:
-    def __init__(self, query: Flwr, strategy: Strategy) -> None:
+    def __init__(self, query: Flwr, strategy: Strategy, graph: ElementGraph | None) -> None:
         binding = query.binding
         if binding.end is not None:
             raise NotPlannedError("the binding path ends with attributes or text")
@@ -74,8 +79,12 @@ class _Builder:
                 raise NotPlannedError("the binding path has a position after other predicates")
         self.query = query
         self.strategy = strategy
-        self.binding = bare(binding.steps)
-        self.field = len(binding.steps)
+        self.graph = graph
+        self.steps = binding.steps
+        if graph is not None:
+            self.steps = rewrite_steps(binding.steps, graph, None)
+        self.binding = bare(self.steps)
+        self.field = len(self.steps)
 
     def root(self) -> Root:
         bound = self.where(self.bound())
@@ -89,7 +98,7 @@ class _Builder:
         stream = PathStream(self.binding)
         tests = tuple(
             FieldTest(index, step)
-            for index, step in enumerate(self.query.binding.steps, start=1)
+            for index, step in enumerate(self.steps, start=1)
             if step.predicates
         )
         # The stream is ordered by its last field, so equal ones are neighbours.
@@ -153,7 +162,9 @@ class _Builder:
             is_position = flat.end.kind is EndKind.POSITION
             if flat.end.axis is Axis.DESCENDANT or (is_position and not with_position):
                 return None
-        return flat
+        if self.graph is None:
+            return flat
+        return Path(flat.start, rewrite_steps(flat.steps, self.graph, self.steps[-1]), flat.end)
 
 
 def bare(steps: tuple[Step, ...]) -> tuple[Step, ...]:

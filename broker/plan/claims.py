@@ -8,8 +8,8 @@ may be on any loop (BROKER 7). Claims 2, 3 with 2, and 5 hold for messages that 
 from typing import NamedTuple
 
 from broker.documents.dtd import ElementGraph
-from broker.names import ExpandedName
-from broker.query.syntax import Axis, NameTest, Step
+from broker.plan.rewrite import one_name
+from broker.query.syntax import Axis, Step
 
 
 class Claim(NamedTuple):
@@ -56,19 +56,13 @@ def ordered_by(steps: tuple[Step, ...], field: int, graph: ElementGraph | None) 
     return None
 
 
-def _name(step: Step) -> ExpandedName | None:
-    assert isinstance(step.test, NameTest)
-    namespace, local = step.test
-    return None if namespace is None or local is None else ExpandedName(namespace, local)
-
-
 def _may_loop(step: Step, graph: ElementGraph) -> bool:
-    name = _name(step)
+    name = one_name(step)
     return name is None or graph.on_loop(name)
 
 
 def _may_share_loop(one: Step, other: Step, graph: ElementGraph) -> bool:
-    first, second = _name(one), _name(other)
+    first, second = one_name(one), one_name(other)
     if first is None or second is None:
         return True
     return second in graph.descendants(first) and first in graph.descendants(second)

@@ -20,13 +20,13 @@ class Planned:
         optimisation: Optimisation,
         graph: ElementGraph | None = None,
     ) -> None:
-        built = build(query, strategy)
         self.graph = graph if optimisation is Optimisation.Q_DTD else None
-        self.plan, self.report = optimise(built, optimisation, graph)
+        built = build(query, strategy, self.graph)
+        self.plan, self.report = optimise(built, optimisation, self.graph)
         self.fallback = self.plan
         """The plan that needs no DTD."""
         if self.graph is not None:
-            self.fallback, _ = optimise(built, Optimisation.Q, None)
+            self.fallback, _ = optimise(build(query, strategy), Optimisation.Q, None)
         self.fallbacks = 0
         """How many messages it answered."""
 

@@ -94,7 +94,7 @@ def test_with_dtd_whether_messages_conform_or_not(strategy: Strategy) -> None:
             message = Message.parse(each)
             assert planned.run(message, LIMITS) == reference.transform(query, message)
         seen["fallback"] += planned.fallbacks
-        seen["dtd"] += sum("claim 2" in why or "claim 5" in why for _, why in planned.report.fired)
+        seen["dtd"] += planned.plan != planned.fallback
 
     compare()
     assert seen["fallback"]

@@ -4,8 +4,10 @@ import pytest
 
 from broker.documents import Message
 from broker.documents.dtd import ElementGraph
+from broker.names import ExpandedName
 from broker.plan.build import bare
 from broker.plan.claims import no_duplicate_pairs, no_duplicates, ordered_by
+from broker.plan.rewrite import rewrite_steps
 from broker.query import Filter, parse
 from broker.query.syntax import Exists, Step
 from broker.runtime.path_stream import PathStreams, Rows
@@ -13,6 +15,27 @@ from broker.runtime.path_stream import PathStreams, Rows
 LOOP = ElementGraph.parse(b"<!ELEMENT a (a | b | c)*><!ELEMENT b (b | c)*><!ELEMENT c EMPTY>")
 FLAT = ElementGraph.parse(b"<!ELEMENT a (b | c)*><!ELEMENT b (c)*><!ELEMENT c EMPTY>")
 RECURSIVE = b"<a><a><b><b><c/></b><c/></b></a><b><c/></b></a>"
+
+
+REWRITTEN = {
+    "//b": "/a/b",
+    "/a//c": "/a//c",
+    "//a//b": "/a/b",
+    "//b//c": "/a/b/c",
+    "//*//c": "//*//c",
+    "//b/*": "/a/b/*",
+    "//x//c": "//x//c",
+}
+
+
+@pytest.mark.parametrize("path", REWRITTEN)
+def test_superfluous_descendant_axes_are_rewritten(path: str) -> None:
+    graph = ElementGraph.parse(
+        b"<!ELEMENT a (b | c)*><!ELEMENT b (c)*><!ELEMENT c EMPTY>",
+        roots=[ExpandedName("", "a")],
+    )
+    assert rewrite_steps(steps(path), graph, None) == steps(REWRITTEN[path])
+    assert rewrite_steps(steps(path), LOOP, None)[-1].axis is steps(path)[-1].axis
 
 
 def steps(text: str) -> tuple[Step, ...]:
