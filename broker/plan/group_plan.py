@@ -28,6 +28,7 @@ from broker.query.syntax import (
     Condition,
     Count,
     End,
+    EndKind,
     Exists,
     NameTest,
     Not,
@@ -104,7 +105,10 @@ class GroupPlan:
     query: Flwr
     binding: PlainPath | Path
     """Plain if it has no predicates; else it is walked."""
+    selections: tuple[tuple[PlainPath, str | float], ...]
+    """The parts of `where` that ask a path for a constant: found by the constant (BROKER 5.2)."""
     where: Test | None
+    """The rest of it."""
     lists: tuple[MakeList, ...]
     order_by: tuple[tuple[MakeKey, bool], ...]
     """Keys, and whether they are descending."""
@@ -131,13 +135,32 @@ class _Planner:
         binding: PlainPath | Path = query.binding
         if _is_plain(query.binding.steps):
             binding = self.paths.intern(query.binding.steps, None)
+        selections, rest = self.where()
         return GroupPlan(
             query,
             binding,
-            None if query.where is None else self.test(query.where),
+            selections,
+            rest,
             tuple(self.make_list(each.value) for each in query.embedded()),
             tuple((self.make_key(key), key.descending) for key in query.order_by),
         )
+
+    def where(self) -> tuple[tuple[tuple[PlainPath, str | float], ...], Test | None]:
+        """The parts of `where` that an index answers, and what is left of it."""
+        where = self.query.where
+        if where is None:
+            return (), None
+        selections: list[tuple[PlainPath, str | float]] = []
+        rest: list[Condition] = []
+        for part in where.operands if isinstance(where, And) else (where,):
+            match part:
+                case Comparison(Path() as path, Operator.EQ, literal) if not _is_position(path):
+                    selections.append((self.path(path), literal))
+                case _:
+                    rest.append(part)
+        if not rest:
+            return tuple(selections), None
+        return tuple(selections), self.test(rest[0] if len(rest) == 1 else And(tuple(rest)))
 
     def path(self, path: Path) -> PlainPath:
         flat = without_let(path, self.query)
@@ -211,6 +234,10 @@ def _number_key(values: list[str | float]) -> Key:
     value = values[0] if values else "NaN"
     number = to_number(value) if isinstance(value, str) else value
     return (1, 0.0) if number is None or isnan(number) else (2, number)
+
+
+def _is_position(path: Path) -> bool:
+    return path.end is not None and path.end.kind is EndKind.POSITION
 
 
 def _is_plain(steps: tuple[Step, ...]) -> bool:

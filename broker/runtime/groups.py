@@ -16,6 +16,7 @@ from broker.limits import ResultLimits
 from broker.plan.group_plan import GroupPlan, PlainPath, PlanStep
 from broker.query.syntax import EndKind, Path
 from broker.results import AttributeNode, Group, Node, Result
+from broker.values import to_number
 
 _NO_NODES: list[int] = []
 
@@ -42,6 +43,7 @@ class Groups:
         self._items: dict[tuple[PlainPath, int], list[Node]] = {}
         self._values: dict[tuple[PlainPath, int], list[str | float]] = {}
         self._walked: dict[Path, list[int]] = {}
+        self._selected: dict[tuple[PlainPath | Path, PlainPath], dict[str | float, list[int]]] = {}
 
     def run(self, plan: GroupPlan, limits: ResultLimits) -> Result:
         """The groups of a plan."""
@@ -51,6 +53,11 @@ class Groups:
                 "budget-exceeded",
                 f"{len(bound)} bindings of the for variable, more than {limits.max_bindings}",
             )
+        for path, literal in plan.selections[:1]:
+            bound = self.selected(plan.binding, path).get(literal, _NO_NODES)
+        for path, literal in plan.selections[1:]:
+            chosen = set(self.selected(plan.binding, path).get(literal, ()))
+            bound = [node for node in bound if node in chosen]
         where = plan.where
         if where is not None:
             bound = [node for node in bound if where(self, node)]
@@ -83,6 +90,25 @@ class Groups:
             selected = reference.select(binding, self.message)
             known = self._walked[binding] = [node for node in selected if isinstance(node, int)]
         return known
+
+    def selected(self, binding: PlainPath | Path, path: PlainPath) -> dict[str | float, list[int]]:
+        """The elements that a binding path selects, by the values that a path of theirs has.
+
+        One join and one selection for all queries that differ in their constants: the shared join
+        and shared selection of BROKER 5.2. Texts are there as they are and as numbers.
+        """
+        key = (binding, path)
+        index = self._selected.get(key)
+        if index is None:
+            index = self._selected[key] = {}
+            for node in self.bindings(binding):
+                for value in self.values(path, node):
+                    for form in (value, to_number(str(value))):
+                        if form is not None:
+                            nodes = index.setdefault(form, [])
+                            if not nodes or nodes[-1] != node:
+                                nodes.append(node)
+        return index
 
     def elements(self, path: PlainPath, node: int) -> list[int]:
         """The elements that a path reaches from one, in document order."""
