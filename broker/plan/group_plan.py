@@ -83,11 +83,32 @@ class PlainPath:
         self.end = end
 
 
+class Lists:
+    """What the return clause of a plan makes of a bound element. Equal ones are one object, too:
+
+    the groups that they make are shared by all queries that differ in their tags or their `where`.
+    """
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: tuple[MakeList, ...]) -> None:
+        self.make = make
+
+
 class PathTable:
-    """The plain paths of all plans, each once."""
+    """The plain paths and the return clauses of all plans, each once."""
 
     def __init__(self) -> None:
         self._paths: dict[tuple[tuple[Step, ...], End | None], PlainPath] = {}
+        self._lists: dict[tuple[tuple[str, PlainPath], ...], Lists] = {}
+
+    def intern_lists(self, parts: tuple[tuple[str, PlainPath], ...]) -> Lists:
+        """The one object for a return clause: what it makes of which path, in turn."""
+        lists = self._lists.get(parts)
+        if lists is None:
+            make = tuple(_make_list(kind, path) for kind, path in parts)
+            lists = self._lists[parts] = Lists(make)
+        return lists
 
     def intern(self, steps: tuple[Step, ...], end: End | None) -> PlainPath:
         """The one object for a path."""
@@ -109,7 +130,7 @@ class GroupPlan:
     """The parts of `where` that ask a path for a constant: found by the constant (BROKER 5.2)."""
     where: Test | None
     """The rest of it."""
-    lists: tuple[MakeList, ...]
+    lists: Lists
     order_by: tuple[tuple[MakeKey, bool], ...]
     """Keys, and whether they are descending."""
 
@@ -141,7 +162,7 @@ class _Planner:
             binding,
             selections,
             rest,
-            tuple(self.make_list(each.value) for each in query.embedded()),
+            self.paths.intern_lists(tuple(self.part(each.value) for each in query.embedded())),
             tuple((self.make_key(key), key.descending) for key in query.order_by),
         )
 
@@ -209,20 +230,25 @@ class _Planner:
             return lambda groups, node: [float(len(groups.items(plain, node)))]
         return lambda groups, node: [float(len(groups.first_string(plain, node)))]
 
-    def make_list(self, value: Path | Count | StringOf) -> MakeList:
+    def part(self, value: Path | Count | StringOf) -> tuple[str, PlainPath]:
+        """What an embedded expression makes of which path."""
         if isinstance(value, Path):
-            plain = self.path(value)
-            return lambda groups, node: groups.items(plain, node)
-        plain = self.path(value.path)
-        if isinstance(value, Count):
-            return lambda groups, node: [len(groups.items(plain, node))]
-        return lambda groups, node: [groups.first_string(plain, node)]
+            return "nodes", self.path(value)
+        return ("count" if isinstance(value, Count) else "string"), self.path(value.path)
 
     def make_key(self, key: OrderKey) -> MakeKey:
         values = self.values(key.operand)
         if key.numeric:
             return lambda groups, node: _number_key(values(groups, node))
         return lambda groups, node: _string_key(values(groups, node))
+
+
+def _make_list(kind: str, path: PlainPath) -> MakeList:
+    if kind == "nodes":
+        return lambda groups, node: groups.items(path, node)
+    if kind == "count":
+        return lambda groups, node: [len(groups.items(path, node))]
+    return lambda groups, node: [groups.first_string(path, node)]
 
 
 def _string_key(values: list[str | float]) -> Key:

@@ -13,7 +13,7 @@ from broker.documents import DOCUMENT, Message
 from broker.documents.labels import ROOT_LABEL
 from broker.errors import ResultError
 from broker.limits import ResultLimits
-from broker.plan.group_plan import GroupPlan, PlainPath, PlanStep
+from broker.plan.group_plan import GroupPlan, Lists, PlainPath, PlanStep
 from broker.query.syntax import EndKind, Path
 from broker.results import AttributeNode, Group, Node, Result
 from broker.values import to_number
@@ -42,31 +42,24 @@ class Groups:
         self._elements: dict[tuple[PlainPath, int], list[int]] = {}
         self._items: dict[tuple[PlainPath, int], list[Node]] = {}
         self._values: dict[tuple[PlainPath, int], list[str | float]] = {}
+        self._groups: dict[Lists, dict[int, Group]] = {}
         self._walked: dict[Path, list[int]] = {}
         self._selected: dict[tuple[PlainPath | Path, PlainPath], dict[str | float, list[int]]] = {}
 
     def run(self, plan: GroupPlan, limits: ResultLimits) -> Result:
         """The groups of a plan."""
-        bound = self.bindings(plan.binding)
-        if len(bound) > limits.max_bindings:
-            raise ResultError(
-                "budget-exceeded",
-                f"{len(bound)} bindings of the for variable, more than {limits.max_bindings}",
-            )
-        for path, literal in plan.selections[:1]:
-            bound = self.selected(plan.binding, path).get(literal, _NO_NODES)
-        for path, literal in plan.selections[1:]:
-            chosen = set(self.selected(plan.binding, path).get(literal, ()))
-            bound = [node for node in bound if node in chosen]
-        where = plan.where
-        if where is not None:
-            bound = [node for node in bound if where(self, node)]
+        bound = self._bound(plan, limits)
         if plan.order_by:
             bound = self._ordered(bound, plan)
+        made = self._groups.get(plan.lists)
+        if made is None:
+            made = self._groups[plan.lists] = {}
         groups: list[Group] = []
         items = 0
         for node in bound:
-            group = tuple([make(self, node) for make in plan.lists])
+            group = made.get(node)
+            if group is None:
+                group = made[node] = tuple([make(self, node) for make in plan.lists.make])
             for each in group:
                 items += len(each)
             if items > limits.max_items:
@@ -74,6 +67,28 @@ class Groups:
                 raise ResultError("budget-exceeded", detail)
             groups.append(group)
         return Result(plan.query, groups)
+
+    def _bound(self, plan: GroupPlan, limits: ResultLimits) -> list[int]:
+        """The elements that a plan's groups are of."""
+        known = self.bindings(plan.binding)
+        if len(known) > limits.max_bindings:
+            raise ResultError(
+                "budget-exceeded",
+                f"{len(known)} bindings of the for variable, more than {limits.max_bindings}",
+            )
+        bound = known
+        for path, literal in plan.selections:
+            index = self._selected.get((plan.binding, path))
+            if index is None:
+                index = self.selected(plan.binding, path)
+            chosen = index.get(literal, _NO_NODES)
+            if bound is known:
+                bound = chosen
+            else:
+                also = set(chosen)
+                bound = [node for node in bound if node in also]
+        where = plan.where
+        return bound if where is None else [node for node in bound if where(self, node)]
 
     def _ordered(self, bound: list[int], plan: GroupPlan) -> list[int]:
         for make_key, is_descending in reversed(plan.order_by):
@@ -97,17 +112,14 @@ class Groups:
         One join and one selection for all queries that differ in their constants: the shared join
         and shared selection of BROKER 5.2. Texts are there as they are and as numbers.
         """
-        key = (binding, path)
-        index = self._selected.get(key)
-        if index is None:
-            index = self._selected[key] = {}
-            for node in self.bindings(binding):
-                for value in self.values(path, node):
-                    for form in (value, to_number(str(value))):
-                        if form is not None:
-                            nodes = index.setdefault(form, [])
-                            if not nodes or nodes[-1] != node:
-                                nodes.append(node)
+        index = self._selected[binding, path] = {}
+        for node in self.bindings(binding):
+            for value in self.values(path, node):
+                for form in (value, to_number(str(value))):
+                    if form is not None:
+                        nodes = index.setdefault(form, [])
+                        if not nodes or nodes[-1] != node:
+                            nodes.append(node)
         return index
 
     def elements(self, path: PlainPath, node: int) -> list[int]:

@@ -1,6 +1,9 @@
 import json
 from pathlib import Path
 
+import pytest
+
+from broker.runtime.transformer import Choice
 from tests.unit.command_line.conftest import Run
 from tests.unit.command_line.test_match import BOOKS, write
 
@@ -14,6 +17,19 @@ def test_xml(run: Run, tmp_path: Path) -> None:
     ran = run("transform", "--query", query, "--strategy", "reference", one, nothing)
     assert ran.status == 0
     assert ran.out == '<hit lang="en"><title>A</title></hit>\n'
+
+
+@pytest.mark.parametrize("strategy", Choice)
+def test_every_strategy_gives_the_same(run: Run, tmp_path: Path, strategy: Choice) -> None:
+    query = write(tmp_path, "hits.xq", QUERY)
+    document = write(tmp_path, "one.xml", BOOKS)
+    dtd = write(tmp_path, "bib.dtd", b"<!ELEMENT bib (book*)><!ELEMENT book ANY>")
+    ran = run("transform", "--query", query, "--strategy", strategy, "--dtd", dtd, document)
+    assert ran.status == 0
+    assert ran.out == '<hit lang="en"><title>A</title></hit>\n'
+    explained = run("explain", "--query", query, "--strategy", strategy, "--dtd", dtd)
+    assert explained.status == 0
+    assert "matched as the filter //book[price < 50]" in explained.out
 
 
 def test_groups(run: Run, tmp_path: Path) -> None:
