@@ -20,7 +20,7 @@ from broker.matching.nfa import Nfa
 from broker.matching.patterns import Formula, Patterns, Predicates, clauses, evaluate
 from broker.matching.value_index import Tests
 from broker.query import Filter
-from broker.query.syntax import And, Condition, Exists, Not, Or, Path, Step
+from broker.query.syntax import ROOT, And, Condition, Exists, Not, Or, Path, Step
 
 
 class Automaton:
@@ -114,10 +114,7 @@ class Automaton:
             signal = self.signal_of.get(steps)
             if signal is None:
                 signal = self.signal_of[steps] = -1 - len(self.signal_of)
-                state = self.nfa.initial
-                for step in steps:
-                    state = self.nfa.extend(state, step)
-                self.nfa.accept(state, signal)
+                self.compiler.add_path(Path(ROOT, steps, None), signal)
             self.by_signal.setdefault(signal, []).append(place)
 
     def _wait(self, place: int, formula: Formula) -> None:

@@ -1,13 +1,15 @@
 """A filter to states, marks and patterns: what the automaton decides by itself.
 
-What it can't decide has *needed paths*: bare paths from the root without which the filter can't
-hold. When a message has one of those, the reference engine verifies the filter.
+What it can't decide has *needed paths*: paths from the root without which the filter can't hold,
+with such predicates as can be decided (`weaken.py`). When a message has one of those, the reference
+engine verifies the filter.
 """
 
 from broker.matching.marks import FIRST_PATH_RANK, Marks
 from broker.matching.nfa import Nfa, State
 from broker.matching.patterns import Formula, Pattern, Patterns, conjunction
 from broker.matching.value_index import Test, Tests
+from broker.matching.weaken import weaker_steps
 from broker.query.syntax import (
     CONTEXT,
     PARENT,
@@ -184,14 +186,14 @@ def _path_rank(steps: tuple[Step, ...]) -> int:
 
 
 def needed_paths(condition: Condition) -> list[tuple[Step, ...]] | None:
-    """Bare paths of which at least one is in every message that the condition takes.
+    """Paths that are decided, of which one is in every message that the condition takes.
 
     None if there may be messages without any: such a condition is verified on all messages.
     """
     match condition:
         case Exists(path):
-            bare = bare_steps(path)
-            return [bare] if bare else None
+            steps = weaker_steps(path)
+            return [steps] if steps else None
         case And(operands):
             # One operand's paths are enough; the longest says most.
             needed = [paths for each in operands if (paths := needed_paths(each)) is not None]

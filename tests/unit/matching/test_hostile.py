@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker import reference
 from broker.documents import LabelPaths, Message
 from broker.matching import YFilter
 from broker.matching.automaton import Automaton
@@ -175,6 +176,28 @@ def test_a_value_that_all_ask_for_is_no_key_by_itself(monkeypatch: pytest.Monkey
     taken = engine.match(Message.parse(data, labels=LabelPaths()))
     assert taken.to_list() == [7, 300]
     assert max(checked) <= 3
+
+
+def test_filters_that_have_to_be_verified_are_not_without_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = [f"//item[contains(title, 'k{n}')]" for n in range(100)]
+    texts += [f"//item[count(x) > {n}][@k = {n}]" for n in range(100)]
+    texts += [f"/r/item[title/../@k = {n}]/title[. = 'k{n}']" for n in range(100)]
+    engine = make_engine(texts)
+    verified: list[Filter] = []
+    matches = reference.matches
+
+    def count(query: Filter, message: Message) -> bool:
+        verified.append(query)
+        return matches(query, message)
+
+    monkeypatch.setattr(reference, "matches", count)
+    data = b"<r><item k='3'><title>k7</title><title>k8</title><x/></item></r>"
+    message = Message.parse(data, labels=LabelPaths())
+    assert engine.match(message).to_list() == [7]
+    looked_at = [7, 8, 103, 207, 208]
+    assert {query.source for query in verified} == {texts[index] for index in looked_at}
 
 
 def test_equal_filters_cost_one() -> None:
