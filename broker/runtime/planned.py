@@ -30,10 +30,12 @@ class Planned:
         self.fallbacks = 0
         """How many messages it answered."""
 
-    def run(self, message: Message, limits: ResultLimits) -> Result:
-        """The groups that the query makes of a message."""
+    def run(
+        self, message: Message, limits: ResultLimits, executor: Executor | None = None
+    ) -> Result:
+        """The groups that the query makes of a message. Queries share an executor's streams."""
         plan = self.plan
         if self.graph is not None and not self.graph.conforms(message):
             plan = self.fallback
             self.fallbacks += 1
-        return Executor(message, limits).run(plan)
+        return (executor or Executor(message, limits)).run(plan)

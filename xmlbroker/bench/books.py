@@ -108,3 +108,48 @@ def book_queries(count: int, values: int, seed: int = 11) -> list[str]:
 
 def _from_variable(path: str) -> str:
     return f"$v{path}" if path.startswith("/") else f"$v/{path}"
+
+
+BIB_DTD = b"""
+<!ELEMENT bib (book*)>
+<!ELEMENT book (title, author+, publisher, price)>
+<!ELEMENT author (last, first)>
+<!ELEMENT title (#PCDATA)> <!ELEMENT publisher (#PCDATA)> <!ELEMENT price (#PCDATA)>
+<!ELEMENT last (#PCDATA)> <!ELEMENT first (#PCDATA)>
+"""
+_BIB_BINDINGS = ("/bib/book", "//book", "//book//author", "/bib//author", "//bib//book")
+_OF_BIB_BOOK = ("title", "author/last", "//first", "publisher", "price", "//last")
+_OF_AUTHOR = ("last", "first", "//last")
+
+
+def bib_messages(count: int, values: int, seed: int = 12) -> list[bytes]:
+    """Flat messages of some twenty books each."""
+    rng = random.Random(seed)
+
+    def text(name: str) -> str:
+        return f"<{name}>v{rng.randrange(values)}</{name}>"
+
+    messages = []
+    for _ in range(count):
+        books = ""
+        for _ in range(rng.randint(15, 25)):
+            authors = "".join(
+                f"<author>{text('last')}{text('first')}</author>" for _ in range(rng.randint(1, 3))
+            )
+            books += f"<book>{text('title')}{authors}{text('publisher')}{text('price')}</book>"
+        messages.append(f"<bib>{books}</bib>".encode())
+    return messages
+
+
+def bib_queries(count: int, values: int, seed: int = 13) -> list[str]:
+    """Distinct transformations of bibs."""
+    rng = random.Random(seed)
+    queries: dict[str, None] = {}
+    while len(queries) < count:
+        binding = rng.choice(_BIB_BINDINGS)
+        paths = _OF_AUTHOR if binding.endswith("author") else _OF_BIB_BOOK
+        test = f'{_from_variable(rng.choice(paths))} = "v{rng.randrange(values)}"'
+        returned = sorted(rng.sample(paths, 2))
+        lists = "".join(f"{{{_from_variable(path)}}}" for path in returned)
+        queries[f"for $v in {binding} where {test} return <r>{lists}</r>"] = None
+    return list(queries)

@@ -5,15 +5,22 @@ parsing. The message factory is timed apart.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 
 from lxml import etree
 
 from broker.documents import LabelPaths, Message
+from broker.documents.dtd import ElementGraph
 from broker.engine import Engine
 from broker.limits import ResultLimits
 from broker.message_factory import make_output
-from broker.query import parse
+from broker.names import ExpandedName
+from broker.plan.build import Strategy
+from broker.plan.optimise import Optimisation
+from broker.query import Flwr, parse
+from broker.runtime.executor import Executor
+from broker.runtime.planned import Planned
 from xmlbroker.bench import books
 from xmlbroker.bench.measure import compare, progress
 from xmlbroker.bench.parse import bare_parser
@@ -25,7 +32,42 @@ _SIZES = ((10_000, 2_000), (100_000, 20_000), (100_000, 1_000))
 def run(rounds: int) -> dict[str, object]:
     """The figures for each number of queries."""
     parts = [measure(count, values, rounds) for count, values in _SIZES]
-    return {"bench": "transform", "workload": "books", "parts": parts, "factory": factory()}
+    return {
+        "bench": "transform",
+        "workload": "books",
+        "parts": parts,
+        "factory": factory(),
+        "strategies": strategies(rounds),
+    }
+
+
+def strategies(rounds: int, count: int = 500, values: int = 100) -> list[dict[str, object]]:
+    """The plans of BROKER 3 on flat bibs, each query's run by itself on shared path streams.
+
+    After BROKER's Table 3, with fewer queries: its ratios are 915 : 272 : 91 for fwr without
+    optimisation, with Opt(q), and with Opt(q+dtd).
+    """
+    graph = ElementGraph.parse(books.BIB_DTD, roots=[ExpandedName("", "bib")])
+    queries = [parse(text) for text in books.bib_queries(count, values)]
+    messages = [Message.parse(data) for data in books.bib_messages(4, values)]
+    limits = ResultLimits()
+    contestants: dict[str, Callable[[Message], object]] = {}
+    for strategy in (Strategy.FWR, Strategy.FW, Strategy.F):
+        for optimisation in Optimisation:
+            plans = [
+                Planned(query, strategy, optimisation, graph)
+                for query in queries
+                if isinstance(query, Flwr)
+            ]
+
+            def run_all(message: Message, plans: list[Planned] = plans) -> None:
+                executor = Executor(message, limits)
+                for plan in plans:
+                    plan.run(message, limits, executor)
+
+            contestants[f"{strategy}, {optimisation}"] = run_all
+    timings = compare(contestants, lambda _: messages, max(1, rounds // 3))
+    return [asdict(each) for each in timings]
 
 
 def measure(count: int, values: int, rounds: int) -> dict[str, object]:

@@ -167,6 +167,11 @@ def bench_transform(rounds: int, as_json: bool) -> None:
             f"{beyond:.1f}",
         )
     Console().print(table)
+    plans = Table("plan, 500 queries on bibs", "ms", "ratio")
+    for timing in figures["strategies"]:
+        milliseconds = f"{timing['microseconds'] / 1000:.1f}"
+        plans.add_row(timing["name"], milliseconds, f"{timing['ratio']:.2f}")
+    Console().print(plans)
     factory = figures["factory"]
     click.echo(
         f"message factory: {factory['megabytes_per_second']:.0f} MB/s, "
