@@ -19,9 +19,9 @@ from broker.query import Filter, Flwr, check, unparse
 from broker.runtime.transformer import Choice, Transformer
 from broker.why import why
 from xmlbroker.commands.match import read_filters
+from xmlbroker.commands.transform import DTD, OPTIMISE, STRATEGY
 from xmlbroker.context import (
     DOCUMENT,
-    DTD_FILE,
     QUERY_FILE,
     Context,
     print_json,
@@ -33,21 +33,9 @@ from xmlbroker.context import (
 @click.command()
 @click.option("--queries", "file", type=QUERY_FILE, help="A file with one XPath filter a line.")
 @click.option("--query", "query_file", type=QUERY_FILE, help="A file with one FLWR query.")
-@click.option(
-    "--strategy",
-    type=click.Choice([each.value for each in Choice]),
-    default=Choice.AUTO.value,
-    show_default=True,
-    help="The plan of this strategy, for --query.",
-)
-@click.option(
-    "--optimise",
-    type=click.Choice([each.value for each in Optimisation]),
-    default=Optimisation.Q_DTD.value,
-    show_default=True,
-    help="What may be used to simplify it.",
-)
-@click.option("--dtd", type=DTD_FILE, help="The DTD that most documents conform to.")
+@STRATEGY
+@OPTIMISE
+@DTD
 @click.option(
     "--document", type=DOCUMENT, help="Say for each filter why it takes this document, or not."
 )

@@ -26,6 +26,25 @@ from xmlbroker.context import (
     with_progress,
 )
 
+STRATEGY = click.option(
+    "--strategy",
+    type=click.Choice([each.value for each in Choice]),
+    default=Choice.AUTO.value,
+    show_default=True,
+    help="group: by label paths; f, fw, fwr: by path streams and joins; reference: a walk over the "
+    "document; auto: the first of these that can answer the query.",
+)
+
+OPTIMISE = click.option(
+    "--optimise",
+    type=click.Choice([each.value for each in Optimisation]),
+    default=Optimisation.Q_DTD.value,
+    show_default=True,
+    help="What f, fw and fwr may use to simplify their plans: nothing, the query, a DTD as well.",
+)
+
+DTD = click.option("--dtd", type=DTD_FILE, help="The DTD that most documents conform to.")
+
 
 @click.command()
 @click.option("--query", "file", type=QUERY_FILE, required=True, help="A file with a FLWR query.")
@@ -37,22 +56,9 @@ from xmlbroker.context import (
     show_default=True,
     help="xml: in the tags of the query; groups: the groups and lists, as a JSON line.",
 )
-@click.option(
-    "--strategy",
-    type=click.Choice([each.value for each in Choice]),
-    default=Choice.AUTO.value,
-    show_default=True,
-    help="group: by label paths; f, fw, fwr: by path streams and joins; reference: a walk over the "
-    "document; auto: the first of these that can answer the query.",
-)
-@click.option(
-    "--optimise",
-    type=click.Choice([each.value for each in Optimisation]),
-    default=Optimisation.Q_DTD.value,
-    show_default=True,
-    help="What f, fw and fwr may use to simplify their plans: nothing, the query, a DTD as well.",
-)
-@click.option("--dtd", type=DTD_FILE, help="The DTD that most documents conform to.")
+@STRATEGY
+@OPTIMISE
+@DTD
 @click.argument("documents", type=DOCUMENT, nargs=-1, required=True)
 @click.pass_obj
 def transform(
