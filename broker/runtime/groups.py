@@ -20,6 +20,9 @@ from broker.values import to_number
 
 _NO_NODES: list[int] = []
 
+Index = dict[str | float, list[int]]
+"""Elements by value."""
+
 
 class Groups:
     """What group plans ask of one message."""
@@ -44,7 +47,9 @@ class Groups:
         self._values: dict[tuple[PlainPath, int], list[str | float]] = {}
         self._groups: dict[Lists, dict[int, Group]] = {}
         self._walked: dict[Path, list[int]] = {}
-        self._selected: dict[tuple[PlainPath | Path, PlainPath], dict[str | float, list[int]]] = {}
+        self._selected: dict[
+            tuple[PlainPath | Path, PlainPath, type], dict[str | float, list[int]]
+        ] = {}
 
     def run(self, plan: GroupPlan, limits: ResultLimits) -> Result:
         """The groups of a plan."""
@@ -78,9 +83,9 @@ class Groups:
             )
         bound = known
         for path, literal in plan.selections:
-            index = self._selected.get((plan.binding, path))
+            index = self._selected.get((plan.binding, path, type(literal)))
             if index is None:
-                index = self.selected(plan.binding, path)
+                index = self.selected(plan.binding, path, type(literal))
             chosen = index.get(literal, _NO_NODES)
             if bound is known:
                 bound = chosen
@@ -106,21 +111,52 @@ class Groups:
             known = self._walked[binding] = [node for node in selected if isinstance(node, int)]
         return known
 
-    def selected(self, binding: PlainPath | Path, path: PlainPath) -> dict[str | float, list[int]]:
+    def selected(self, binding: PlainPath | Path, path: PlainPath, form: type) -> Index:
         """The elements that a binding path selects, by the values that a path of theirs has.
 
         One join and one selection for all queries that differ in their constants: the shared join
-        and shared selection of BROKER 5.2. Texts are there as they are and as numbers.
+        and shared selection of BROKER 5.2. Values are texts or numbers.
         """
-        index = self._selected[binding, path] = {}
-        for node in self.bindings(binding):
-            for value in self.values(path, node):
-                for form in (value, to_number(str(value))):
-                    if form is not None:
-                        nodes = index.setdefault(form, [])
-                        if not nodes or nodes[-1] != node:
-                            nodes.append(node)
+        index: Index = {}
+        if isinstance(binding, PlainPath) and path.end is None and path.steps:
+            self._index_elements(binding, path, index)
+        else:
+            for node in self.bindings(binding):
+                for value in dict.fromkeys(self.values(path, node)):
+                    index.setdefault(value, []).append(node)
+        if form is float:
+            index = self._as_numbers(index)
+        self._selected[binding, path, form] = index
         return index
+
+    def _index_elements(self, binding: PlainPath, path: PlainPath, index: Index) -> None:
+        """From the values' side: each element that the path reaches, and its bound ancestor."""
+        table, parents = self.message.labels, self.message.parents
+        string_value = self.message.string_value
+        for bound in self._labels(binding, DOCUMENT):
+            depth = table.depths[bound]
+            for label in self._labels(path, self.nodes[bound][0]):
+                above = table.depths[label] - depth
+                for node in self.nodes[label]:
+                    ancestor = node
+                    for _ in range(above):
+                        ancestor = parents[ancestor]
+                    value = string_value(node)
+                    if value in index:
+                        index[value].append(ancestor)
+                    else:
+                        index[value] = [ancestor]
+        for text, nodes in index.items():
+            if len(nodes) > 1:
+                index[text] = sorted(set(nodes))
+
+    def _as_numbers(self, index: Index) -> Index:
+        numbers: Index = {}
+        for value, nodes in index.items():
+            number = to_number(str(value))
+            if number is not None:
+                numbers[number] = sorted({*numbers.get(number, ()), *nodes})
+        return numbers
 
     def elements(self, path: PlainPath, node: int) -> list[int]:
         """The elements that a path reaches from one, in document order."""
