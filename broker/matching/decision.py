@@ -32,6 +32,7 @@ class Decision:
         self.patterns = patterns
         self.message = message
         self.positions = Positions(message)
+        self.elements = message.elements
         self.label_paths = message.label_paths
         self.ends = message.ends
         self.entries = entries
@@ -156,17 +157,20 @@ class Decision:
         shown = entry.shown
         attributes = entry.attributes
         if attributes:
-            for pair in self.message.elements[node].items():
+            for pair in self.elements[node].items():
+                index = attributes.get(pair[0])
+                if index is None or (index.is_hash_alone and pair[1] not in index.equal):
+                    continue
                 marks = shown.get(pair)
-                if marks is not None:
-                    found += marks
-                elif pair[0] in attributes:
-                    found += self._look_up_value(entry, pair)
+                found += marks if marks is not None else self._look_up_value(entry, pair)
         for where in entry.others:
             if where == POSITION:
                 found += self.tests.positions_shown(self.positions, node, entry.tested)
                 continue
+            index = self.tests.by_value[where]
             for value in values_at(self.message, node, where):
+                if index.is_hash_alone and value not in index.equal:
+                    continue
                 pair = (where, value)
                 marks = shown.get(pair)
                 found += marks if marks is not None else self._look_up_value(entry, pair)

@@ -17,7 +17,7 @@ from broker.matching.match_set import NOTHING, Accept, accept_of, union
 from broker.matching.nfa import NOTHING_ACTIVE, Active, Nfa
 from broker.matching.path_groups import GroupTable
 from broker.matching.patterns import Patterns
-from broker.matching.value_index import NOT_ATTRIBUTES, Tests
+from broker.matching.value_index import NOT_ATTRIBUTES, Tests, ValueIndex
 
 _ENTRY_BYTES = 300
 _STATE_BYTES = 40
@@ -77,8 +77,8 @@ class Entry:
         """Whether there are clauses for the elements here, beside those of conditional marks."""
         self.tested: frozenset[int] = frozenset()
         """The active states that have tests."""
-        self.attributes: frozenset[str] = frozenset()
-        """The attributes that those tests look at."""
+        self.attributes: dict[str, ValueIndex] = {}
+        """The attributes that those tests look at, and their indexes."""
         self.others: tuple[str, ...] = ()
         """What else they look at."""
         self.keyed_by_value = False
@@ -245,7 +245,8 @@ class Determinised:
         if entry.tested:
             looked_at = {each for n in entry.tested for each in self.tests.looked_at[n]}
             entry.others = tuple(sorted(looked_at & NOT_ATTRIBUTES))
-            entry.attributes = frozenset(looked_at - NOT_ATTRIBUTES)
+            by_value = self.tests.by_value
+            entry.attributes = {name: by_value[name] for name in looked_at - NOT_ATTRIBUTES}
             entry.keyed_by_value = not self.patterns.keyed_by_value.isdisjoint(entry.tested)
         entry.is_anchor = bool(entry.keyed_by_value or entry.unkeyed or entry.table)
 

@@ -52,6 +52,8 @@ class ValueIndex:
         """For each constant, the marks of its tests by the state that they stand on."""
         self.others: dict[int, _OtherTests] = {}
         """The tests beside equality, by the state that they stand on."""
+        self.is_hash_alone = True
+        """Whether all tests are equalities with texts: what isn't there shows nothing."""
         self.has_numbers = False
         """Whether a value has to be tried as a number."""
 
@@ -59,9 +61,11 @@ class ValueIndex:
         """Take a test on a state; passing it shows the mark."""
         if isinstance(test, Comparison) and not isinstance(test.literal, str):
             self.has_numbers = True
+            self.is_hash_alone = False
         if isinstance(test, Comparison) and test.operator is Operator.EQ:
             self.equal.setdefault(test.literal, {}).setdefault(state, []).append(mark)
             return
+        self.is_hash_alone = False
         if state not in self.others:
             self.others[state] = _OtherTests()
         self.others[state].add(test, mark)
