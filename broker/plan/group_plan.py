@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from broker.matching.nfa import only_name
 from broker.plan.candidates import without_let
@@ -76,7 +77,7 @@ class PlanStep:
 class PlainPath:
     """A path without predicates. There is one object for all that are equal: it is a key."""
 
-    __slots__ = ("end", "steps")
+    __slots__ = ("__weakref__", "end", "steps")
 
     def __init__(self, steps: tuple[Step, ...], end: End | None) -> None:
         self.steps = tuple(PlanStep(step) for step in steps)
@@ -89,7 +90,7 @@ class Lists:
     the groups that they make are shared by all queries that differ in their tags or their `where`.
     """
 
-    __slots__ = ("make",)
+    __slots__ = ("__weakref__", "make")
 
     def __init__(self, make: tuple[MakeList, ...]) -> None:
         self.make = make
@@ -99,15 +100,23 @@ class PathTable:
     """The plain paths and the return clauses of all plans, each once."""
 
     def __init__(self) -> None:
-        self._paths: dict[tuple[tuple[Step, ...], End | None], PlainPath] = {}
-        self._lists: dict[tuple[tuple[str, PlainPath], ...], Lists] = {}
+        # Weak, so that what no plan has any more is gone with it.
+        self._paths: WeakValueDictionary[tuple[tuple[Step, ...], End | None], PlainPath]
+        self._paths = WeakValueDictionary()
+        self._lists: WeakValueDictionary[tuple[tuple[str, PlainPath], ...], Lists]
+        self._lists = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        """The number of distinct paths."""
+        return len(self._paths)
 
     def intern_lists(self, parts: tuple[tuple[str, PlainPath], ...]) -> Lists:
         """The one object for a return clause: what it makes of which path, in turn."""
         lists = self._lists.get(parts)
         if lists is None:
             make = tuple(_make_list(kind, path) for kind, path in parts)
-            lists = self._lists[parts] = Lists(make)
+            lists = Lists(make)
+            self._lists[parts] = lists
         return lists
 
     def intern(self, steps: tuple[Step, ...], end: End | None) -> PlainPath:
@@ -115,7 +124,8 @@ class PathTable:
         key = (steps, end)
         path = self._paths.get(key)
         if path is None:
-            path = self._paths[key] = PlainPath(steps, end)
+            path = PlainPath(steps, end)
+            self._paths[key] = path
         return path
 
 

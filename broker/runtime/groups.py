@@ -20,6 +20,9 @@ from broker.values import to_number
 
 _NO_NODES: list[int] = []
 
+_FEW_LABELS = 32
+"""So many label paths of one name are looked at one by one."""
+
 Index = dict[str | float, list[int]]
 """Elements by value."""
 
@@ -39,17 +42,18 @@ class Groups:
             else:
                 self.nodes[label] = [node]
         self._by_name: dict[str, list[int]] = {}
+        self._children: dict[int, list[int]] = {}
+        """The label paths of the message, by name and by the one above."""
         for label in self.nodes:
             self._by_name.setdefault(message.labels.tags[label], []).append(label)
+            self._children.setdefault(message.labels.parents[label], []).append(label)
         self._reached: dict[tuple[PlainPath, int], list[int]] = {}
         self._elements: dict[tuple[PlainPath, int], list[int]] = {}
         self._items: dict[tuple[PlainPath, int], list[Node]] = {}
         self._values: dict[tuple[PlainPath, int], list[str | float]] = {}
         self._groups: dict[Lists, dict[int, Group]] = {}
         self._walked: dict[Path, list[int]] = {}
-        self._selected: dict[
-            tuple[PlainPath | Path, PlainPath, type], dict[str | float, list[int]]
-        ] = {}
+        self._selected: dict[tuple[PlainPath | Path, PlainPath, type], Index] = {}
 
     def run(self, plan: GroupPlan, limits: ResultLimits) -> Result:
         """The groups of a plan."""
@@ -196,18 +200,22 @@ class Groups:
         return found
 
     def _step(self, step: PlanStep, labels: set[int]) -> set[int]:
-        table, nodes = self.message.labels, self.nodes
-        if step.name is not None:
-            named = self._by_name.get(step.name, ())
-            if not step.is_descendant:
-                return {label for label in named if table.parents[label] in labels}
-            return {label for label in named if self._is_below(label, labels)}
+        table = self.message.labels
+        named = self._by_name.get(step.name, ()) if step.name is not None else None
+        if named is not None and len(named) <= _FEW_LABELS:
+            if step.is_descendant:
+                return {label for label in named if self._is_below(label, labels)}
+            return {label for label in named if table.parents[label] in labels}
+        # Down from the labels, not through all of the message's: there may be very many.
+        found = {child for label in labels for child in self._children.get(label, ())}
+        if step.is_descendant:
+            waiting = list(found)
+            while waiting:
+                children = self._children.get(waiting.pop(), ())
+                waiting += [child for child in children if child not in found]
+                found.update(children)
         accepts, name = step.test.accepts, table.name
-        if not step.is_descendant:
-            found = {label for label in nodes if table.parents[label] in labels}
-        else:
-            found = {label for label in nodes if self._is_below(label, labels)}
-        return {label for label in found if label != ROOT_LABEL and accepts(name(label))}
+        return {label for label in found if accepts(name(label))}
 
     def _is_below(self, label: int, labels: set[int]) -> bool:
         parents = self.message.labels.parents

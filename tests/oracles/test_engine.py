@@ -94,6 +94,25 @@ def test_cases() -> None:
         assert got
 
 
+def test_what_no_subscription_asks_for_is_let_go() -> None:
+    engine = Engine()
+    for number in range(50):
+        engine.add("one", parse(f"for $v in //a{number} return <o>{{$v/b{number}}}</o>"))
+    assert len(engine.paths) == 2
+    engine.remove("one")
+    assert len(engine.paths) == 0
+
+
+def test_many_label_paths_of_one_name_are_reached_from_above() -> None:
+    inner = "".join(f"<n{n}><b>{n}</b><c/></n{n}>" for n in range(100))
+    message = Message.parse(f"<r>{inner}<b>r</b></r>".encode())
+    for text in ("//*", "/r/*", "//n7", "/r"):
+        for path in ("$v/b", "$v//b", "$v/*/b", "$v//*"):
+            query = parse_flwr(f'for $v in {text} where {path} = "7" return <o>{{{path}}}</o>')
+            plan = group_plan(query, PathTable())
+            assert Groups(message).run(plan, LIMITS) == reference.transform(query, message)
+
+
 class ChangingSubscriptions(RuleBasedStateMachine):
     """Subscriptions of both kinds come, change and go while messages are processed."""
 
