@@ -1,11 +1,12 @@
 """The engine: subscriptions of both kinds in, messages in, each subscriber's results out.
 
-Filters and transformations are matched by one matcher: a transformation is there as the filter
-without which it has no result (`plan/candidates.py`). Those that a message matches are answered by
-their plans, equal ones once, whoever subscribes to them.
+Transformations that compare with a constant are found by it (`runtime/where_index.py`). All other
+subscriptions are matched by one matcher, a transformation as the filter without which it has no
+result (`plan/candidates.py`). Those that a message matches are answered by their plans, equal ones
+once, whoever subscribes to them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable, group_
 from broker.query import Filter, Flwr, Query
 from broker.results import Result
 from broker.runtime.groups import Groups
+from broker.runtime.where_index import WhereIndex
 
 _DEFAULT_MESSAGE_LIMITS = MessageLimits()
 _DEFAULT_RESULT_LIMITS = ResultLimits()
@@ -34,7 +36,7 @@ class Delivery(NamedTuple):
     error: ResultError | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Transformation:
     """A distinct transformation, and who subscribes to it."""
 
@@ -53,10 +55,20 @@ class _Members:
     transformations: dict[Flwr, _Transformation] = field(default_factory=dict)
 
 
+class Found(NamedTuple):
+    """Transformations that a message may have a result for."""
+
+    transformations: Iterable[_Transformation]
+    groups: Groups
+    bound: list[int] | None
+    """The elements that they bind and that pass `where`; None if those are yet to be found."""
+
+
 class _Place(NamedTuple):
     """Where a subscription is."""
 
-    number: int
+    number: int | None
+    """That of the filter in the matcher; None if it is in the index."""
     query: Flwr | None
 
 
@@ -76,6 +88,8 @@ class Engine:
         self.paths = PathTable()
         self._labels = LabelPaths()
         self._members: dict[int, _Members] = {}
+        self._index: WhereIndex[_Transformation] = WhereIndex()
+        self._indexed: dict[Flwr, _Transformation] = {}
         self._places: dict[str, _Place] = {}
 
     def __len__(self) -> int:
@@ -100,11 +114,23 @@ class Engine:
             self._members.setdefault(number, _Members()).subscribers[subscription] = None
             self._places[subscription] = _Place(number, None)
             return
-        number = self.matcher.add(candidates_of(query).filter)
-        transformations = self._members.setdefault(number, _Members()).transformations
-        transformation = transformations.get(query)
+        transformation = self._indexed.get(query)
         if transformation is None:
-            transformation = transformations[query] = _Transformation(query, self._plan(query))
+            plan = self._plan(query)
+            made = _Transformation(query, plan)
+            if plan is None or not self._index.add(made, plan):
+                self._add_to_matcher(subscription, made, format)
+                return
+            transformation = self._indexed[query] = made
+        transformation.subscribers[subscription] = format
+        self._places[subscription] = _Place(None, transformation.query)
+
+    def _add_to_matcher(
+        self, subscription: str, made: _Transformation, format: OutputFormat
+    ) -> None:
+        number = self.matcher.add(candidates_of(made.query).filter)
+        transformations = self._members.setdefault(number, _Members()).transformations
+        transformation = transformations.setdefault(made.query, made)
         transformation.subscribers[subscription] = format
         self._places[subscription] = _Place(number, transformation.query)
 
@@ -113,6 +139,15 @@ class Engine:
         place = self._places.pop(subscription, None)
         if place is None:
             return False
+        if place.number is None:
+            assert place.query is not None
+            transformation = self._indexed[place.query]
+            del transformation.subscribers[subscription]
+            if not transformation.subscribers:
+                assert transformation.plan is not None
+                self._index.remove(transformation, transformation.plan)
+                del self._indexed[place.query]
+            return True
         members = self._members[place.number]
         if place.query is None:
             del members.subscribers[subscription]
@@ -142,40 +177,61 @@ class Engine:
 
     def deliveries(self, message: Message) -> Iterator[Delivery]:
         """What each subscription gets of a parsed message. Nothing, for most of them."""
-        groups: Groups | None = None
-        for number in self.matcher.match(message):
-            members = self._members[number]
-            for subscription in members.subscribers:
+        numbers = self.matcher.match(message) if self._members else ()
+        for number in numbers:
+            for subscription in self._members[number].subscribers:
                 yield Delivery(subscription, message.data)
-            for transformation in members.transformations.values():
-                if transformation.plan is not None and groups is None:
-                    groups = Groups(message)
-                yield from self._transform(transformation, message, groups)
+        for found in self._found(message, numbers):
+            for transformation in found.transformations:
+                yield from self._deliver(transformation, found, message)
+
+    def bindings(self, message: Message) -> Iterator[Found]:
+        """The distinct transformations that may have a result, before their groups are made."""
+        numbers = self.matcher.match(message) if self._members else ()
+        return self._found(message, numbers)
 
     def results(self, message: Message) -> Iterator[Result]:
         """The groups of all distinct transformations that a message has a result for."""
-        groups: Groups | None = None
-        for number in self.matcher.match(message):
-            for transformation in self._members[number].transformations.values():
-                if transformation.plan is not None and groups is None:
-                    groups = Groups(message)
-                result = self._result(transformation, message, groups)
+        for found in self.bindings(message):
+            for transformation in found.transformations:
+                result = self._result(transformation, found, message)
                 if result.groups:
                     yield result
 
-    def _transform(
-        self, transformation: _Transformation, message: Message, groups: Groups | None
+    def _found(self, message: Message, numbers: Iterable[int]) -> Iterator[Found]:
+        groups: Groups | None = None
+        if self._indexed:
+            groups = Groups(message)
+            for transformations, bound in self._index.match(groups):
+                yield Found(transformations, groups, bound)
+        for number in numbers:
+            asked = self._members[number].transformations
+            if asked:
+                groups = groups or Groups(message)
+                yield Found(asked.values(), groups, None)
+
+    def _result(self, transformation: _Transformation, found: Found, message: Message) -> Result:
+        plan = transformation.plan
+        if plan is None:
+            return reference.transform(transformation.query, message, self.result_limits)
+        if found.bound is None:
+            return found.groups.run(plan, self.result_limits)
+        return found.groups.make(plan, found.bound, self.result_limits)
+
+    def _deliver(
+        self, transformation: _Transformation, found: Found, message: Message
     ) -> Iterator[Delivery]:
+        subscribers = transformation.subscribers
         try:
-            result = self._result(transformation, message, groups)
+            result = self._result(transformation, found, message)
         except ResultError as error:
-            for subscription in transformation.subscribers:
+            for subscription in subscribers:
                 yield Delivery(subscription, None, error)
             return
         if not result.groups:
             return
         made: dict[OutputFormat, bytes | ResultError | None] = {}
-        for subscription, format in transformation.subscribers.items():
+        for subscription, format in subscribers.items():
             if format not in made:
                 try:
                     made[format] = make_output(result, message, format, self.result_limits)
@@ -186,13 +242,6 @@ class Engine:
                 yield Delivery(subscription, None, output)
             elif output is not None:
                 yield Delivery(subscription, output)
-
-    def _result(
-        self, transformation: _Transformation, message: Message, groups: Groups | None
-    ) -> Result:
-        if transformation.plan is None or groups is None:
-            return reference.transform(transformation.query, message, self.result_limits)
-        return groups.run(transformation.plan, self.result_limits)
 
     def describe(self) -> Description:
         """The size and shape of the matcher now."""

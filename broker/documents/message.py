@@ -147,6 +147,11 @@ class Message:
         return self._label_paths
 
     @property
+    def has_comments(self) -> bool:
+        """Whether there are comments or processing instructions, which no ids are given to."""
+        return len(self._label_of) > len(self.label_paths)
+
+    @property
     def distinct_label_paths(self) -> set[int]:
         """The label paths that the message has, that of the document among them."""
         labels = set(self._label_of.values())

@@ -15,7 +15,7 @@ Binding paths may have predicates; the nodes that they bind are found by walking
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 from broker.matching.nfa import only_name
@@ -129,6 +129,14 @@ class PathTable:
         return path
 
 
+class WhereKey(NamedTuple):
+    """A comparison of a path's values with a constant."""
+
+    path: PlainPath
+    operator: Operator
+    constant: str | float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupPlan:
     """What to do for one query."""
@@ -136,10 +144,11 @@ class GroupPlan:
     query: Flwr
     binding: PlainPath | Path
     """Plain if it has no predicates; else it is walked."""
-    selections: tuple[tuple[PlainPath, str | float], ...]
-    """The parts of `where` that ask a path for a constant: found by the constant (BROKER 5.2)."""
     where: Test | None
-    """The rest of it."""
+    keys: tuple[WhereKey, ...]
+    """The parts of `where` that the plan is found by, among all plans (BROKER 5.2)."""
+    rest: Test | None
+    """The rest of `where`."""
     lists: Lists
     order_by: tuple[tuple[MakeKey, bool], ...]
     """Keys, and whether they are descending."""
@@ -166,32 +175,28 @@ class _Planner:
         binding: PlainPath | Path = query.binding
         if _is_plain(query.binding.steps):
             binding = self.paths.intern(query.binding.steps, None)
-        selections, rest = self.where()
+        parts: tuple[Condition, ...] = ()
+        if query.where is not None:
+            parts = query.where.operands if isinstance(query.where, And) else (query.where,)
+        keys = _keys(parts)
         return GroupPlan(
             query,
             binding,
-            selections,
-            rest,
+            self.all_of(parts),
+            tuple(self.where_key(key) for key in keys),
+            self.all_of(tuple(part for part in parts if part not in keys)),
             self.paths.intern_lists(tuple(self.part(each.value) for each in query.embedded())),
             tuple((self.make_key(key), key.descending) for key in query.order_by),
         )
 
-    def where(self) -> tuple[tuple[tuple[PlainPath, str | float], ...], Test | None]:
-        """The parts of `where` that an index answers, and what is left of it."""
-        where = self.query.where
-        if where is None:
-            return (), None
-        selections: list[tuple[PlainPath, str | float]] = []
-        rest: list[Condition] = []
-        for part in where.operands if isinstance(where, And) else (where,):
-            match part:
-                case Comparison(Path() as path, Operator.EQ, literal) if not _is_position(path):
-                    selections.append((self.path(path), literal))
-                case _:
-                    rest.append(part)
-        if not rest:
-            return tuple(selections), None
-        return tuple(selections), self.test(rest[0] if len(rest) == 1 else And(tuple(rest)))
+    def all_of(self, parts: tuple[Condition, ...]) -> Test | None:
+        if not parts:
+            return None
+        return self.test(parts[0] if len(parts) == 1 else And(parts))
+
+    def where_key(self, key: Comparison) -> WhereKey:
+        assert isinstance(key.operand, Path)
+        return WhereKey(self.path(key.operand), key.operator, key.literal)
 
     def path(self, path: Path) -> PlainPath:
         flat = without_let(path, self.query)
@@ -270,6 +275,19 @@ def _number_key(values: list[str | float]) -> Key:
     value = values[0] if values else "NaN"
     number = to_number(value) if isinstance(value, str) else value
     return (1, 0.0) if number is None or isnan(number) else (2, number)
+
+
+def _keys(parts: tuple[Condition, ...]) -> tuple[Comparison, ...]:
+    """The parts of `where` that an index over constants finds: equalities, or one comparison."""
+    comparisons = [
+        part
+        for part in parts
+        if isinstance(part, Comparison) and isinstance(part.operand, Path)
+        # A position is no value of an element, and `!=` finds nearly all.
+        if not _is_position(part.operand) and part.operator is not Operator.NE
+    ]
+    equalities = tuple(part for part in comparisons if part.operator is Operator.EQ)
+    return equalities or tuple(comparisons[:1])
 
 
 def _is_position(path: Path) -> bool:

@@ -7,6 +7,8 @@ plans that ask for the same.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
+from functools import cached_property
 
 from broker import reference
 from broker.documents import DOCUMENT, Message
@@ -16,15 +18,11 @@ from broker.limits import ResultLimits
 from broker.plan.group_plan import GroupPlan, Lists, PlainPath, PlanStep
 from broker.query.syntax import EndKind, Path
 from broker.results import AttributeNode, Group, Node, Result
-from broker.values import to_number
 
 _NO_NODES: list[int] = []
 
 _FEW_LABELS = 32
 """So many label paths of one name are looked at one by one."""
-
-Index = dict[str | float, list[int]]
-"""Elements by value."""
 
 
 class Groups:
@@ -32,32 +30,43 @@ class Groups:
 
     def __init__(self, message: Message) -> None:
         self.message = message
-        self.ends = message.ends
         self.label_paths = message.label_paths
-        self.nodes: dict[int, list[int]] = {}
+        self.parents = message.parents
+        self.nodes: defaultdict[int, list[int]] = defaultdict(list)
         """The elements with each label path, rising."""
+        nodes = self.nodes
         for node, label in enumerate(self.label_paths):
-            if label in self.nodes:
-                self.nodes[label].append(node)
-            else:
-                self.nodes[label] = [node]
-        self._by_name: dict[str, list[int]] = {}
-        self._children: dict[int, list[int]] = {}
-        """The label paths of the message, by name and by the one above."""
-        for label in self.nodes:
-            self._by_name.setdefault(message.labels.tags[label], []).append(label)
-            self._children.setdefault(message.labels.parents[label], []).append(label)
+            nodes[label].append(node)
         self._reached: dict[tuple[PlainPath, int], list[int]] = {}
         self._elements: dict[tuple[PlainPath, int], list[int]] = {}
         self._items: dict[tuple[PlainPath, int], list[Node]] = {}
         self._values: dict[tuple[PlainPath, int], list[str | float]] = {}
         self._groups: dict[Lists, dict[int, Group]] = {}
         self._walked: dict[Path, list[int]] = {}
-        self._selected: dict[tuple[PlainPath | Path, PlainPath, type], Index] = {}
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[int]]:
+        """The label paths of the message, by their last name."""
+        by_name: dict[str, list[int]] = {}
+        for label in self.nodes:
+            by_name.setdefault(self.message.labels.tags[label], []).append(label)
+        return by_name
+
+    @cached_property
+    def _children(self) -> dict[int, list[int]]:
+        """The label paths of the message, by the one above."""
+        children: dict[int, list[int]] = {}
+        for label in self.nodes:
+            children.setdefault(self.message.labels.parents[label], []).append(label)
+        return children
 
     def run(self, plan: GroupPlan, limits: ResultLimits) -> Result:
         """The groups of a plan."""
-        bound = self._bound(plan, limits)
+        return self.make(plan, self._bound(plan, limits), limits)
+
+    def make(self, plan: GroupPlan, bound: list[int], limits: ResultLimits) -> Result:
+        """The groups of a plan whose bound elements are known."""
+        _refuse_bindings(len(bound), limits)
         if plan.order_by:
             bound = self._ordered(bound, plan)
         made = self._groups.get(plan.lists)
@@ -80,24 +89,9 @@ class Groups:
     def _bound(self, plan: GroupPlan, limits: ResultLimits) -> list[int]:
         """The elements that a plan's groups are of."""
         known = self.bindings(plan.binding)
-        if len(known) > limits.max_bindings:
-            raise ResultError(
-                "budget-exceeded",
-                f"{len(known)} bindings of the for variable, more than {limits.max_bindings}",
-            )
-        bound = known
-        for path, literal in plan.selections:
-            index = self._selected.get((plan.binding, path, type(literal)))
-            if index is None:
-                index = self.selected(plan.binding, path, type(literal))
-            chosen = index.get(literal, _NO_NODES)
-            if bound is known:
-                bound = chosen
-            else:
-                also = set(chosen)
-                bound = [node for node in bound if node in also]
+        _refuse_bindings(len(known), limits)
         where = plan.where
-        return bound if where is None else [node for node in bound if where(self, node)]
+        return known if where is None else [node for node in known if where(self, node)]
 
     def _ordered(self, bound: list[int], plan: GroupPlan) -> list[int]:
         for make_key, is_descending in reversed(plan.order_by):
@@ -115,53 +109,6 @@ class Groups:
             known = self._walked[binding] = [node for node in selected if isinstance(node, int)]
         return known
 
-    def selected(self, binding: PlainPath | Path, path: PlainPath, form: type) -> Index:
-        """The elements that a binding path selects, by the values that a path of theirs has.
-
-        One join and one selection for all queries that differ in their constants: the shared join
-        and shared selection of BROKER 5.2. Values are texts or numbers.
-        """
-        index: Index = {}
-        if isinstance(binding, PlainPath) and path.end is None and path.steps:
-            self._index_elements(binding, path, index)
-        else:
-            for node in self.bindings(binding):
-                for value in dict.fromkeys(self.values(path, node)):
-                    index.setdefault(value, []).append(node)
-        if form is float:
-            index = self._as_numbers(index)
-        self._selected[binding, path, form] = index
-        return index
-
-    def _index_elements(self, binding: PlainPath, path: PlainPath, index: Index) -> None:
-        """From the values' side: each element that the path reaches, and its bound ancestor."""
-        table, parents = self.message.labels, self.message.parents
-        string_value = self.message.string_value
-        for bound in self._labels(binding, DOCUMENT):
-            depth = table.depths[bound]
-            for label in self._labels(path, self.nodes[bound][0]):
-                above = table.depths[label] - depth
-                for node in self.nodes[label]:
-                    ancestor = node
-                    for _ in range(above):
-                        ancestor = parents[ancestor]
-                    value = string_value(node)
-                    if value in index:
-                        index[value].append(ancestor)
-                    else:
-                        index[value] = [ancestor]
-        for text, nodes in index.items():
-            if len(nodes) > 1:
-                index[text] = sorted(set(nodes))
-
-    def _as_numbers(self, index: Index) -> Index:
-        numbers: Index = {}
-        for value, nodes in index.items():
-            number = to_number(str(value))
-            if number is not None:
-                numbers[number] = sorted({*numbers.get(number, ()), *nodes})
-        return numbers
-
     def elements(self, path: PlainPath, node: int) -> list[int]:
         """The elements that a path reaches from one, in document order."""
         if not path.steps:
@@ -173,7 +120,7 @@ class Groups:
         return found
 
     def _below(self, node: int, labels: list[int]) -> list[int]:
-        last = self.ends[node]
+        last = self.message.ends[node]
         if not labels or last == node:
             return _NO_NODES
         slices = []
@@ -278,3 +225,11 @@ class Groups:
             return ""
         first = items[0]
         return self.message.string_value(first) if isinstance(first, int) else first.value
+
+
+def _refuse_bindings(count: int, limits: ResultLimits) -> None:
+    if count > limits.max_bindings:
+        raise ResultError(
+            "budget-exceeded",
+            f"{count} bindings of the for variable, more than {limits.max_bindings}",
+        )

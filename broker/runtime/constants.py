@@ -1,0 +1,131 @@
+"""The constants that values are compared with: found by a value, those for which it holds.
+
+Constants belong to signatures, a binding path and a predicate path (BROKER 5.2: path ids, attribute
+and operator): a value is looked up first, then the signatures that ask for it, since most values
+are asked for by few.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from broker.plan.group_plan import GroupPlan, PlainPath, WhereKey
+from broker.query.syntax import Operator
+
+Member = TypeVar("Member", bound=Hashable)
+
+_MOST_SIGNATURES = 64
+"""So many signatures may ask for one value of the elements of one name."""
+
+
+class Signature:
+    """A binding path and a predicate path, and where they lead at each label path."""
+
+    __slots__ = ("binding", "bound", "path", "users")
+
+    def __init__(self, binding: PlainPath, path: PlainPath) -> None:
+        self.binding = binding
+        self.path = path
+        self.users = 0
+        self.bound: dict[int, tuple[int, ...]] = {}
+        """For a label path, those of the elements above it, or itself, that are bound."""
+
+
+class Entry(Generic[Member]):
+    """A signature and a constant, and the members that are found by it."""
+
+    __slots__ = ("tested", "untested", "users")
+
+    def __init__(self) -> None:
+        self.users = 0
+        """Those who ask for it, whether they are found by it or not."""
+        self.untested: dict[Member, None] = {}
+        """Members for which this is all of `where`."""
+        self.tested: dict[Member, tuple[tuple[Entry[Member], ...], GroupPlan]] = {}
+        """Members with other entries that have to be found too, or with more in their plan."""
+
+
+class Ordered(Generic[Member]):
+    """The constants that a signature's values are compared with by one operator, rising."""
+
+    __slots__ = ("constants", "entries")
+
+    def __init__(self) -> None:
+        self.constants: list[str | float] = []
+        self.entries: list[Entry[Member]] = []
+
+    def entry(self, constant: str | float) -> Entry[Member]:
+        """The entry of a constant, made if there is none."""
+        place = bisect_left(self.constants, constant)
+        if place == len(self.constants) or self.constants[place] != constant:
+            self.constants.insert(place, constant)
+            self.entries.insert(place, Entry())
+        return self.entries[place]
+
+    def drop(self, constant: str | float) -> None:
+        """Forget a constant."""
+        place = bisect_left(self.constants, constant)
+        del self.constants[place], self.entries[place]
+
+    def holding(self, operator: Operator, value: str | float) -> list[Entry[Member]]:
+        """The entries of the constants for which `value op constant` holds."""
+        match operator:
+            case Operator.LT:
+                return self.entries[bisect_right(self.constants, value) :]
+            case Operator.LE:
+                return self.entries[bisect_left(self.constants, value) :]
+            case Operator.GT:
+                return self.entries[: bisect_left(self.constants, value)]
+        return self.entries[: bisect_right(self.constants, value)]
+
+
+Bucket = dict[Signature, Entry[Member]]
+Orders = dict[tuple[Signature, Operator], Ordered[Member]]
+
+
+class Constants(Generic[Member]):
+    """What is asked of the elements of one name, or of one of their attributes."""
+
+    __slots__ = ("number_orders", "numbers", "text_orders", "texts")
+
+    def __init__(self) -> None:
+        self.texts: dict[str, Bucket[Member]] = {}
+        self.numbers: dict[float, Bucket[Member]] = {}
+        self.text_orders: Orders[Member] = {}
+        self.number_orders: Orders[Member] = {}
+
+    def is_empty(self) -> bool:
+        """Whether nothing is asked."""
+        return not (self.texts or self.numbers or self.text_orders or self.number_orders)
+
+    def entry(self, signature: Signature, key: WhereKey) -> Entry[Member] | None:
+        """The entry of a constant, made if there is none; None if too many are beside it."""
+        if key.operator is not Operator.EQ:
+            orders = self._orders(key)
+            if (signature, key.operator) not in orders and len(orders) >= _MOST_SIGNATURES:
+                return None
+            return orders.setdefault((signature, key.operator), Ordered()).entry(key.constant)
+        buckets = self._buckets(key)
+        bucket = buckets.setdefault(key.constant, {})
+        if signature not in bucket and len(bucket) >= _MOST_SIGNATURES:
+            return None
+        return bucket.setdefault(signature, Entry())
+
+    def drop(self, signature: Signature, key: WhereKey) -> None:
+        """Forget a constant."""
+        if key.operator is not Operator.EQ:
+            orders = self._orders(key)
+            orders[signature, key.operator].drop(key.constant)
+            if not orders[signature, key.operator].entries:
+                del orders[signature, key.operator]
+            return
+        buckets = self._buckets(key)
+        del buckets[key.constant][signature]
+        if not buckets[key.constant]:
+            del buckets[key.constant]
+
+    def _orders(self, key: WhereKey) -> Orders[Member]:
+        return self.text_orders if isinstance(key.constant, str) else self.number_orders
+
+    def _buckets(self, key: WhereKey) -> dict[str | float, Bucket[Member]]:
+        return self.texts if isinstance(key.constant, str) else self.numbers  # type: ignore[return-value]
