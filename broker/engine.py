@@ -7,21 +7,28 @@ once, whoever subscribes to them.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker import reference
 from broker.documents import LabelPaths, Message
+from broker.documents.dtd import ElementGraph
 from broker.errors import ResultError
 from broker.limits import MessageLimits, ResultLimits
 from broker.matching import Description, YFilter
 from broker.matching import Engine as Matcher
 from broker.message_factory import OutputFormat, check_template, make_output
+from broker.plan.build import NotPlannedError, Strategy
 from broker.plan.candidates import candidates_of
 from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable, group_plan
+from broker.plan.optimise import Optimisation
 from broker.query import Filter, Flwr, Query
 from broker.results import Result
+from broker.runtime.executor import Executor
 from broker.runtime.groups import Groups
+from broker.runtime.planned import Planned, PlannedTogether
+from broker.runtime.transformer import Choice
 from broker.runtime.where_index import WhereIndex
 
 _DEFAULT_MESSAGE_LIMITS = MessageLimits()
@@ -41,8 +48,8 @@ class _Transformation:
     """A distinct transformation, and who subscribes to it."""
 
     query: Flwr
-    plan: GroupPlan | None
-    """None if it is walked."""
+    plan: GroupPlan | Planned | None = None
+    """None if it is walked, or has its plan together with others."""
     subscribers: dict[str, OutputFormat] = field(default_factory=dict)
 
 
@@ -68,7 +75,7 @@ class _Place(NamedTuple):
     """Where a subscription is."""
 
     number: int | None
-    """That of the filter in the matcher; None if it is in the index."""
+    """That of the filter in the matcher; None if it is not matched there."""
     query: Flwr | None
 
 
@@ -81,15 +88,26 @@ class Engine:
         matcher: Matcher | None = None,
         message_limits: MessageLimits = _DEFAULT_MESSAGE_LIMITS,
         result_limits: ResultLimits = _DEFAULT_RESULT_LIMITS,
+        choice: Choice = Choice.AUTO,
+        optimisation: Optimisation = Optimisation.Q_DTD,
+        graph: ElementGraph | None = None,
     ) -> None:
         self.matcher = matcher if matcher is not None else YFilter()
         self.message_limits = message_limits
         self.result_limits = result_limits
+        self.choice = choice
+        self.optimisation = optimisation
+        self.graph = graph
         self.paths = PathTable()
         self._labels = LabelPaths()
         self._members: dict[int, _Members] = {}
         self._index: WhereIndex[_Transformation] = WhereIndex()
-        self._indexed: dict[Flwr, _Transformation] = {}
+        self._together: PlannedTogether[_Transformation] | None = None
+        if choice in {Choice.F, Choice.FW, Choice.FWR}:
+            strategy = Strategy(choice.value)
+            self._together = PlannedTogether(strategy, optimisation, graph)
+        self._unmatched: dict[Flwr, _Transformation] = {}
+        """Those in the index, or planned together: they need no filter in the matcher."""
         self._places: dict[str, _Place] = {}
 
     def __len__(self) -> int:
@@ -114,16 +132,34 @@ class Engine:
             self._members.setdefault(number, _Members()).subscribers[subscription] = None
             self._places[subscription] = _Place(number, None)
             return
-        transformation = self._indexed.get(query)
+        transformation = self._unmatched.get(query)
         if transformation is None:
-            plan = self._plan(query)
-            made = _Transformation(query, plan)
-            if plan is None or not self._index.add(made, plan):
-                self._add_to_matcher(subscription, made, format)
+            transformation = _Transformation(query)
+            if not self._add_unmatched(transformation):
+                self._add_to_matcher(subscription, transformation, format)
                 return
-            transformation = self._indexed[query] = made
+            self._unmatched[query] = transformation
         transformation.subscribers[subscription] = format
         self._places[subscription] = _Place(None, transformation.query)
+
+    def _add_unmatched(self, transformation: _Transformation) -> bool:
+        """Plan a transformation; False if it needs a filter in the matcher."""
+        query = transformation.query
+        if self._together is not None:
+            try:
+                self._together.add(transformation, query)
+            except NotPlannedError:
+                return False
+            return True
+        if self.choice is Choice.REFERENCE:
+            return False
+        try:
+            plan = transformation.plan = group_plan(query, self.paths)
+        except NotGroupedError:
+            with suppress(NotPlannedError):
+                transformation.plan = Planned(query, Strategy.FWR, self.optimisation, self.graph)
+            return False
+        return self._index.add(transformation, plan)
 
     def _add_to_matcher(
         self, subscription: str, made: _Transformation, format: OutputFormat
@@ -141,12 +177,15 @@ class Engine:
             return False
         if place.number is None:
             assert place.query is not None
-            transformation = self._indexed[place.query]
+            transformation = self._unmatched[place.query]
             del transformation.subscribers[subscription]
             if not transformation.subscribers:
-                assert transformation.plan is not None
-                self._index.remove(transformation, transformation.plan)
-                del self._indexed[place.query]
+                del self._unmatched[place.query]
+                if self._together is not None:
+                    self._together.remove(transformation)
+                else:
+                    assert isinstance(transformation.plan, GroupPlan)
+                    self._index.remove(transformation, transformation.plan)
             return True
         members = self._members[place.number]
         if place.query is None:
@@ -160,12 +199,6 @@ class Engine:
             del self._members[place.number]
         self.matcher.remove(place.number)
         return True
-
-    def _plan(self, query: Flwr) -> GroupPlan | None:
-        try:
-            return group_plan(query, self.paths)
-        except NotGroupedError:
-            return None
 
     # Messages
 
@@ -181,26 +214,41 @@ class Engine:
         for number in numbers:
             for subscription in self._members[number].subscribers:
                 yield Delivery(subscription, message.data)
-        for found in self._found(message, numbers):
-            for transformation in found.transformations:
-                yield from self._deliver(transformation, found, message)
+        for transformation, result in self._outcomes(message, numbers):
+            yield from self._deliver(transformation, result, message)
+
+    def results(self, message: Message) -> Iterator[Result]:
+        """The groups of all distinct transformations that a message has a result for."""
+        numbers = self.matcher.match(message) if self._members else ()
+        for _, result in self._outcomes(message, numbers):
+            if isinstance(result, ResultError):
+                raise result
+            if result.groups:
+                yield result
 
     def bindings(self, message: Message) -> Iterator[Found]:
         """The distinct transformations that may have a result, before their groups are made."""
         numbers = self.matcher.match(message) if self._members else ()
         return self._found(message, numbers)
 
-    def results(self, message: Message) -> Iterator[Result]:
-        """The groups of all distinct transformations that a message has a result for."""
-        for found in self.bindings(message):
+    def _outcomes(
+        self, message: Message, numbers: Iterable[int]
+    ) -> Iterator[tuple[_Transformation, Result | ResultError]]:
+        if self._together is not None:
+            yield from self._together.run(message, self.result_limits)
+        executor: Executor | None = None
+        for found in self._found(message, numbers):
             for transformation in found.transformations:
-                result = self._result(transformation, found, message)
-                if result.groups:
-                    yield result
+                if executor is None and isinstance(transformation.plan, Planned):
+                    executor = Executor(message, self.result_limits)
+                try:
+                    yield transformation, self._result(transformation, found, message, executor)
+                except ResultError as error:
+                    yield transformation, error
 
     def _found(self, message: Message, numbers: Iterable[int]) -> Iterator[Found]:
         groups: Groups | None = None
-        if self._indexed:
+        if len(self._index):
             groups = Groups(message)
             for transformations, bound in self._index.match(groups):
                 yield Found(transformations, groups, bound)
@@ -210,29 +258,33 @@ class Engine:
                 groups = groups or Groups(message)
                 yield Found(asked.values(), groups, None)
 
-    def _result(self, transformation: _Transformation, found: Found, message: Message) -> Result:
+    def _result(
+        self,
+        transformation: _Transformation,
+        found: Found,
+        message: Message,
+        executor: Executor | None,
+    ) -> Result:
         plan = transformation.plan
         if plan is None:
             return reference.transform(transformation.query, message, self.result_limits)
+        if isinstance(plan, Planned):
+            return plan.run(message, self.result_limits, executor)
         if found.bound is None:
             return found.groups.run(plan, self.result_limits)
         return found.groups.make(plan, found.bound, self.result_limits)
 
     def _deliver(
-        self, transformation: _Transformation, found: Found, message: Message
+        self, transformation: _Transformation, result: Result | ResultError, message: Message
     ) -> Iterator[Delivery]:
-        subscribers = transformation.subscribers
-        try:
-            result = self._result(transformation, found, message)
-        except ResultError as error:
-            for subscription in subscribers:
-                yield Delivery(subscription, None, error)
-            return
-        if not result.groups:
-            return
         made: dict[OutputFormat, bytes | ResultError | None] = {}
-        for subscription, format in subscribers.items():
+        if isinstance(result, ResultError):
+            made = dict.fromkeys(OutputFormat, result)
+        elif not result.groups:
+            return
+        for subscription, format in transformation.subscribers.items():
             if format not in made:
+                assert isinstance(result, Result)
                 try:
                     made[format] = make_output(result, message, format, self.result_limits)
                 except ResultError as error:

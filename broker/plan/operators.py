@@ -5,10 +5,11 @@ path streams, its root makes the groups. What an operator does is in the file of
 `broker/runtime`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from broker.query.syntax import Condition, Count, End, Flwr, Path, Step, StringOf
+from broker.query.syntax import Operator as Comparator
 
 Value = Path | Count | StringOf
 
@@ -61,7 +62,7 @@ class Selection:
 class DupElim:
     """The first of the tuples that agree in some fields (BROKER 3.1, 3.3)."""
 
-    source: "PathStream | Selection"
+    source: "PathStream | Selection | Output"
     fields: tuple[int, ...]
     method: Method
 
@@ -79,9 +80,75 @@ class SemiJoin:
     """The left tuples with a right tuple that has the same binding field (BROKER 3.2)."""
 
     left: "Bound"
-    right: "PathStream | Selection"
+    right: "PathStream | Selection | Output"
     field: int
     method: Method
+
+
+@dataclass(frozen=True, slots=True)
+class SharedJoin:
+    """Pairs of a left and a right tuple with the same binding field, for all queries with these
+
+    two paths (BROKER 5.2). It keeps the order of the left.
+    """
+
+    left: "PathStream | DupElim"
+    right: PathStream
+    field: int
+    method: Method
+
+    def __post_init__(self) -> None:
+        if isinstance(self.left, DupElim) and not isinstance(self.left.source, PathStream):
+            raise PlanError("selections are above a shared join")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSelection:
+    """All selections with one signature (BROKER 5.2): an output for each of their constants.
+
+    What is compared is what `end` takes of a field: of the right tuples of a join, or of a stream's
+    own. Without an operator all tuples pass.
+    """
+
+    source: SharedJoin | PathStream
+    field: int
+    end: End | None
+    operator: Comparator | None
+
+    def __post_init__(self) -> None:
+        stream = self.source.right if isinstance(self.source, SharedJoin) else self.source
+        if not 1 <= self.field <= len(stream.steps):
+            raise PlanError("a shared selection tests a field that there is not")
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The tuples, of the left if it is above a join, that pass for one constant: a tpList."""
+
+    source: SharedSelection
+    constant: str | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy:
+    """The last fields of a return path's tuples by the binding field, for all queries that have
+
+    the path (BROKER 5.2).
+    """
+
+    source: PathStream
+    field: int
+    method: Method
+    eliminates: bool
+    """Whether a pair may come twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A list that is looked up in a GroupBy, and what the path takes at its end."""
+
+    source: GroupBy
+    end: End | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +179,17 @@ class OuterJoinSelect:
     """A group for each bound node, its lists by outer joins on the binding field (BROKER 3.3)."""
 
     left: "Bound"
-    lists: tuple[Searched | Streamed, ...]
+    lists: tuple[Searched | Streamed | Grouped, ...]
     field: int
     method: Method
 
 
-Bound = PathStream | Selection | DupElim | WhereFilter | SemiJoin
+Bound = PathStream | Selection | DupElim | WhereFilter | SemiJoin | Output
 """What makes a stream whose last field is the bound node."""
 
 Root = ReturnSelect | OuterJoinSelect
-Operator = Bound | Root | Searched | Streamed
+Shared = SharedJoin | SharedSelection | GroupBy
+Operator = Bound | Root | Shared | Searched | Streamed | Grouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +198,35 @@ class Plan:
 
     query: Flwr
     root: Root
+
+
+def inputs(operator: Operator) -> tuple[Operator, ...]:
+    """The operators that one reads from."""
+    match operator:
+        case PathStream() | Searched():
+            return ()
+        case SemiJoin(left, right) | SharedJoin(left, right):
+            return (left, right)
+        case OuterJoinSelect(left, lists):
+            return (left, *lists)
+        case ReturnSelect(source, lists):
+            return (source, *lists)
+        case _:
+            return (operator.source,)
+
+
+def with_inputs(operator: Operator, new: tuple[Operator, ...]) -> Operator:
+    """The same operator, reading from others."""
+    if all(one is other for one, other in zip(new, inputs(operator), strict=True)):
+        return operator
+    match operator:
+        case SemiJoin() | SharedJoin():
+            return replace(operator, left=new[0], right=new[1])  # type: ignore[arg-type]
+        case OuterJoinSelect():
+            return replace(operator, left=new[0], lists=new[1:])  # type: ignore[arg-type]
+        case ReturnSelect():
+            return replace(operator, source=new[0], lists=new[1:])  # type: ignore[arg-type]
+        case PathStream() | Searched():
+            return operator
+        case _:
+            return replace(operator, source=new[0])  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
-"""The optimiser: a list of rules, each applied to every operator of a plan, from the leaves up."""
+"""The optimiser: lists of rules, each applied to every operator of a plan, from the leaves up."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -7,21 +8,21 @@ from typing import NamedTuple
 
 from broker.documents.dtd import ElementGraph
 from broker.plan.operators import (
-    DupElim,
     Operator,
     OuterJoinSelect,
     Plan,
     ReturnSelect,
-    Searched,
-    SemiJoin,
-    Streamed,
-    WhereFilter,
+    inputs,
+    with_inputs,
 )
 from broker.plan.rules import (
     drop_dup_elim,
     merge_outer_join_select,
     merge_semi_join,
+    pull_up_selection,
     scan_dup_elim,
+    share_group_by,
+    share_selection,
 )
 
 
@@ -47,7 +48,23 @@ RULES = (
     Rule("merge_semi_join", merge_semi_join.apply),
     Rule("merge_outer_join_select", merge_outer_join_select.apply),
 )
-"""All rules, in the order in which they are tried."""
+"""The rules of BROKER 4, in the order in which they are tried."""
+
+SHARING_RULES = (
+    Rule("share_selection", share_selection.apply),
+    Rule("pull_up_selection", pull_up_selection.apply),
+    Rule("share_group_by", share_group_by.apply),
+)
+"""The rules of BROKER 5.2, applied to what those above have left."""
+
+
+@dataclass(slots=True)
+class RuleCount:
+    """How often a rule was tried on an operator of its kind, and what that took."""
+
+    fired: int = 0
+    stayed: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -58,48 +75,53 @@ class Report:
     """Names of rules that fired, each with its reason."""
     stayed: list[tuple[str, str]] = field(default_factory=list)
     """Names of rules that did not, likewise."""
+    counts: dict[str, RuleCount] = field(default_factory=dict)
 
 
 def optimise(
-    plan: Plan, optimisation: Optimisation, graph: ElementGraph | None
+    plan: Plan,
+    optimisation: Optimisation,
+    graph: ElementGraph | None,
+    *,
+    sharing: bool = False,
 ) -> tuple[Plan, Report]:
-    """A plan that gives the same groups for less; with a DTD, for messages that conform to it."""
+    """A plan that gives the same groups for less; with a DTD, for messages that conform to it.
+
+    With sharing, its parts are such that plans of other queries may have the same.
+    """
     report = Report()
-    if optimisation is Optimisation.NONE:
-        return plan, report
-    optimiser = _Optimiser(graph if optimisation is Optimisation.Q_DTD else None, report)
-    root = optimiser.visit(plan.root)
+    if optimisation is not Optimisation.NONE:
+        graph = graph if optimisation is Optimisation.Q_DTD else None
+        plan = apply_rules(RULES, plan, graph, report)
+    if sharing:
+        plan = apply_rules(SHARING_RULES, plan, None, report)
+    return plan, report
+
+
+def apply_rules(
+    rules: tuple[Rule, ...], plan: Plan, graph: ElementGraph | None, report: Report
+) -> Plan:
+    """A plan after some rules, which may use the DTD if one is given."""
+    root = _visit(plan.root, rules, graph, report)
     assert isinstance(root, ReturnSelect | OuterJoinSelect)
-    return replace(plan, root=root), report
+    return replace(plan, root=root)
 
 
-class _Optimiser:
-    def __init__(self, graph: ElementGraph | None, report: Report) -> None:
-        self.graph = graph
-        self.report = report
-
-    def visit(self, operator: Operator) -> Operator:
-        operator = self.visit_inputs(operator)
-        for rule in RULES:
-            answer = rule.apply(operator, self.graph)
-            if isinstance(answer, str):
-                self.report.stayed.append((rule.name, answer))
-            elif answer is not None:
-                operator, reason = answer
-                self.report.fired.append((rule.name, reason))
-        return operator
-
-    def visit_inputs(self, operator: Operator) -> Operator:
-        match operator:
-            case DupElim() | WhereFilter() | Streamed() | ReturnSelect():
-                return replace(operator, source=self.visit(operator.source))  # type: ignore[arg-type]
-            case SemiJoin():
-                left, right = self.visit(operator.left), self.visit(operator.right)
-                return replace(operator, left=left, right=right)  # type: ignore[arg-type]
-            case OuterJoinSelect():
-                lists = tuple(
-                    each if isinstance(each, Searched) else self.visit(each)
-                    for each in operator.lists
-                )
-                return replace(operator, left=self.visit(operator.left), lists=lists)  # type: ignore[arg-type]
-        return operator
+def _visit(
+    operator: Operator, rules: tuple[Rule, ...], graph: ElementGraph | None, report: Report
+) -> Operator:
+    below = tuple(_visit(each, rules, graph, report) for each in inputs(operator))
+    operator = with_inputs(operator, below)
+    for rule in rules:
+        count = report.counts.setdefault(rule.name, RuleCount())
+        started = time.perf_counter()
+        answer = rule.apply(operator, graph)
+        count.seconds += time.perf_counter() - started
+        if isinstance(answer, str):
+            count.stayed += 1
+            report.stayed.append((rule.name, answer))
+        elif answer is not None:
+            count.fired += 1
+            operator, reason = answer
+            report.fired.append((rule.name, reason))
+    return operator

@@ -1,22 +1,28 @@
-"""Plans as text: an operator a line, its inputs below it."""
+"""Plans as text: an operator a line. One that is used more than once has a name and one place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from broker.plan.operators import (
     DupElim,
     FieldTest,
+    GroupBy,
+    Grouped,
     Operator,
     OuterJoinSelect,
+    Output,
     PathStream,
     Plan,
     ReturnSelect,
     Searched,
     Selection,
     SemiJoin,
+    SharedJoin,
+    SharedSelection,
     Streamed,
     WhereFilter,
+    inputs,
 )
-from broker.query.syntax import ROOT, Path
+from broker.query.syntax import ROOT, End, Path
 from broker.query.unparse import fragment, value_text
 
 
@@ -26,25 +32,31 @@ def plan_text(plan: Plan) -> str:
 
 
 def _lines(operator: Operator, depth: int) -> Iterator[str]:
-    yield "  " * depth + _head(operator)
-    for each in _inputs(operator):
+    yield "  " * depth + head(operator)
+    for each in inputs(operator):
         yield from _lines(each, depth + 1)
 
 
-def _inputs(operator: Operator) -> tuple[Operator, ...]:
-    match operator:
-        case Selection() | DupElim() | WhereFilter() | Streamed():
-            return (operator.source,)
-        case ReturnSelect(source, lists):
-            return (source, *lists)
-        case SemiJoin(left, right):
-            return (left, right)
-        case OuterJoinSelect(left, lists):
-            return (left, *lists)
-    return ()
+def shared_plan_text(plans: Iterable[Plan]) -> str:
+    """The plans of several queries, every operator once: `r1 := …`, and then by its name."""
+    names: dict[Operator, str] = {}
+    lines: list[str] = []
+
+    def name(operator: Operator) -> str:
+        known = names.get(operator)
+        if known is None:
+            below = [name(each) for each in inputs(operator)]
+            known = names[operator] = f"r{len(names) + 1}"
+            lines.append(f"{known} := {head(operator)}" + "".join(f" {each}" for each in below))
+        return known
+
+    for number, plan in enumerate(plans, start=1):
+        lines.append(f"query {number} := {name(plan.root)}")
+    return "\n".join(lines)
 
 
-def _head(operator: Operator) -> str:
+def head(operator: Operator) -> str:
+    """An operator in words, without what it reads from."""
     match operator:
         case PathStream(steps):
             return f"PathStream {fragment(Path(ROOT, steps, None))}"
@@ -56,6 +68,14 @@ def _head(operator: Operator) -> str:
             return f"WhereFilter {fragment(condition)}"
         case SemiJoin(_, _, field, method):
             return f"SemiJoin({method}) on {field}"
+        case SharedJoin(_, _, field, method):
+            return f"SharedJoin({method}) on {field}"
+        case SharedSelection(_, field, end, operator_):
+            return f"SharedSelection {field}[{_end(end)} {operator_ or 'is there'}]"
+        case Output(_, constant):
+            return "Output" if constant is None else f"Output {constant!r}"
+        case GroupBy(_, field, method, eliminates):
+            return f"GroupBy({method}) on {field}" + (", each pair once" if eliminates else "")
         case ReturnSelect():
             return "ReturnSelect"
         case OuterJoinSelect(_, _, field, method):
@@ -63,7 +83,13 @@ def _head(operator: Operator) -> str:
         case Searched(value):
             return f"Searched {value_text(value)}"
         case Streamed(_, end):
-            return "Streamed" if end is None else f"Streamed, {fragment(Path(ROOT, (), end))}"
+            return "Streamed" if end is None else f"Streamed, {_end(end)}"
+        case Grouped(_, end):
+            return "Grouped" if end is None else f"Grouped, {_end(end)}"
+
+
+def _end(end: End | None) -> str:
+    return "." if end is None else fragment(Path(ROOT, (), end))
 
 
 def _test(test: FieldTest) -> str:

@@ -1,4 +1,7 @@
-"""Runs the plan of one query on one message."""
+"""Runs plans on one message. What plans share is made once, and only if a plan asks for it."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from broker.documents import Message
 from broker.errors import ResultError
@@ -6,35 +9,113 @@ from broker.limits import ResultLimits
 from broker.plan.operators import (
     Bound,
     DupElim,
+    GroupBy,
+    Grouped,
     Method,
+    Operator,
     OuterJoinSelect,
+    Output,
     PathStream,
     Plan,
     Searched,
     Selection,
     SemiJoin,
+    SharedJoin,
+    SharedSelection,
     Streamed,
     WhereFilter,
 )
-from broker.query.syntax import Condition, End, EndKind
+from broker.query.syntax import End, EndKind
 from broker.reference import Evaluation, Key
 from broker.results import Group, GroupList, Node, Result
-from broker.runtime import dup_elim, outer_join_select, semi_join
+from broker.runtime import (
+    dup_elim,
+    group_by,
+    outer_join_select,
+    return_select,
+    semi_join,
+    shared_join,
+    where_filter,
+)
 from broker.runtime.path_stream import PathStreams, Rows
 from broker.runtime.selection import select
+from broker.runtime.shared_join import Pairs
+from broker.runtime.shared_selection import ConstantIndex, TpLists
+from broker.runtime.shared_selection import select as select_shared
+
+Made = TypeVar("Made")
 
 
 class Executor:
-    """What plans share on one message: its path streams."""
+    """What plans share on one message: path streams, and the outcome of operators."""
 
-    def __init__(self, message: Message, limits: ResultLimits) -> None:
+    def __init__(
+        self,
+        message: Message,
+        limits: ResultLimits,
+        indexes: Mapping[SharedSelection, ConstantIndex] | None = None,
+    ) -> None:
         self.message = message
         self.limits = limits
         self.streams = PathStreams(message, limits.max_items)
+        self.indexes = indexes
+        """The constants of shared selections. With them, equal operators are one object."""
+        self._made: dict[int, object] = {}
 
     def run(self, plan: Plan) -> Result:
         """The groups that a plan makes."""
         return _Run(self, plan).result()
+
+    def once(self, operator: Operator, make: Callable[[], Made]) -> Made:
+        """What an operator makes, made once if plans share it."""
+        if self.indexes is None:
+            return make()
+        known = self._made.get(id(operator))
+        if known is None:
+            known = self._made[id(operator)] = make()
+        return known  # type: ignore[return-value]
+
+    def tp_lists(self, selection: SharedSelection, constant: str | float | None) -> TpLists:
+        """The outputs of a shared selection; of one alone if its constants aren't known."""
+        index = None if self.indexes is None else self.indexes.get(selection)
+        if index is None:
+            index = ConstantIndex(selection.operator)
+            index.add(constant)
+        pairs = self._pairs(selection.source)
+        return select_shared(pairs, selection.field, selection.end, index, self.message)
+
+    def _pairs(self, source: SharedJoin | PathStream) -> Pairs:
+        if isinstance(source, PathStream):
+            return [(row, [row]) for row in self.streams.rows(source.steps)]
+        return self.once(source, lambda: self._join(source))
+
+    def _join(self, join: SharedJoin) -> Pairs:
+        left = self.base(join.left)
+        right = self.streams.rows(join.right.steps) if left else []
+        method = shared_join.merge if join.method is Method.MERGE else shared_join.hashed
+        return method(left, right, join.field)
+
+    def base(self, operator: PathStream | DupElim) -> Rows:
+        """A binding path's tuples, before any query's own operators."""
+        if isinstance(operator, PathStream):
+            return self.streams.rows(operator.steps)
+        assert isinstance(operator.source, PathStream)
+        source = operator.source
+        return self.once(
+            operator, lambda: dup_elim.scan(self.streams.rows(source.steps), operator.fields)
+        )
+
+    def groups(self, operator: GroupBy) -> group_by.Lists:
+        """A return path's nodes by the bound one."""
+        method = group_by.scan if operator.method is Method.SCAN else group_by.hashed
+        return self.once(
+            operator,
+            lambda: method(
+                self.streams.rows(operator.source.steps),
+                operator.field,
+                eliminates=operator.eliminates,
+            ),
+        )
 
 
 class _Run:
@@ -49,7 +130,7 @@ class _Run:
         root = self.plan.root
         source = root.left if isinstance(root, OuterJoinSelect) else root.source
         bound = [row[-1] for row in self.rows(source)]
-        columns = [self.column(each, bound) for each in root.lists]
+        columns = [self.column(each, bound) for each in root.lists] if bound else []
         groups: list[Group] = list(zip(*columns, strict=True)) if columns else [() for _ in bound]
         if self.plan.query.order_by:
             groups = self.in_order(bound, groups)
@@ -57,38 +138,46 @@ class _Run:
 
     def rows(self, operator: Bound) -> Rows:
         """The tuples that an operator gives on."""
+        if isinstance(operator, WhereFilter):
+            # Its condition may speak of this query's variables: it is no other query's.
+            rows = self.rows(operator.source)
+            return where_filter.search(rows, operator.condition, self.plan.query, self.evaluation)
+        if isinstance(operator, PathStream):
+            return self.executor.streams.rows(operator.steps)
+        return self.executor.once(operator, lambda: self.make_rows(operator))
+
+    def make_rows(self, operator: Selection | DupElim | SemiJoin | Output) -> Rows:
         match operator:
-            case PathStream(steps):
-                return self.executor.streams.rows(steps)
             case Selection(source, tests):
                 return select(self.rows(source), tests, self.evaluation)
             case DupElim(source, fields, method):
-                rows = self.rows(source)
-                if method is Method.SCAN:
-                    return dup_elim.scan(rows, fields)
-                return dup_elim.hashed(rows, fields)
-            case WhereFilter(source, condition):
-                return [row for row in self.rows(source) if self.passes(row[-1], condition)]
+                eliminate = dup_elim.scan if method is Method.SCAN else dup_elim.hashed
+                return eliminate(self.rows(source), fields)
             case SemiJoin(left, right, field, method):
+                rows = self.rows(left)
                 join = semi_join.merge if method is Method.MERGE else semi_join.hashed
-                return join(self.rows(left), self.rows(right), field)
+                return join(rows, self.rows(right), field) if rows else rows
+            case Output(selection, constant):
+                lists = self.executor.once(
+                    selection, lambda: self.executor.tp_lists(selection, constant)
+                )
+                return lists.get(constant, [])
 
-    def passes(self, node: int, condition: Condition) -> bool:
-        self.evaluation.bind(self.plan.query, node)
-        return self.evaluation.holds(condition, node)
-
-    def column(self, each: Searched | Streamed, bound: list[int]) -> list[GroupList]:
+    def column(self, each: Searched | Streamed | Grouped, bound: list[int]) -> list[GroupList]:
         """One list for each bound node."""
         if isinstance(each, Searched):
-            lists: list[GroupList] = []
-            for node in bound:
-                self.evaluation.bind(self.plan.query, node)
-                lists.append(self.evaluation.make_list(each.value))
-            return self.within_budget(lists)
-        root = self.plan.root
-        assert isinstance(root, OuterJoinSelect)
-        join = outer_join_select.merge if root.method is Method.MERGE else outer_join_select.hashed
-        joined = join(bound, self.rows(each.source), root.field)
+            return self.within_budget(
+                return_select.search(bound, each.value, self.plan.query, self.evaluation)
+            )
+        if isinstance(each, Grouped):
+            lists = self.executor.groups(each.source)
+            joined = [lists.get(node, []) for node in bound]
+        else:
+            root = self.plan.root
+            assert isinstance(root, OuterJoinSelect)
+            is_merge = root.method is Method.MERGE
+            join = outer_join_select.merge if is_merge else outer_join_select.hashed
+            joined = join(bound, self.rows(each.source), root.field)
         if each.end is None:
             return self.within_budget(list(joined))
         return self.within_budget([self.take(each.end, nodes) for nodes in joined])

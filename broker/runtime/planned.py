@@ -1,13 +1,19 @@
-"""A transformation with its plan, and the plan for messages that don't conform to the DTD."""
+"""Transformations with their plans, and those for messages that don't conform to the DTD."""
+
+from collections.abc import Iterator
+from typing import Generic
 
 from broker.documents import Message
 from broker.documents.dtd import ElementGraph
+from broker.errors import ResultError
 from broker.limits import ResultLimits
 from broker.plan.build import Strategy, build
-from broker.plan.optimise import Optimisation, optimise
+from broker.plan.operators import Plan
+from broker.plan.optimise import Optimisation, Report, RuleCount, optimise
 from broker.query import Flwr
 from broker.results import Result
 from broker.runtime.executor import Executor
+from broker.runtime.shared_plan import Member, SharedPlan
 
 
 class Planned:
@@ -19,14 +25,17 @@ class Planned:
         strategy: Strategy,
         optimisation: Optimisation,
         graph: ElementGraph | None = None,
+        *,
+        sharing: bool = False,
     ) -> None:
         self.graph = graph if optimisation is Optimisation.Q_DTD else None
         built = build(query, strategy, self.graph)
-        self.plan, self.report = optimise(built, optimisation, self.graph)
+        self.plan, self.report = optimise(built, optimisation, self.graph, sharing=sharing)
         self.fallback = self.plan
         """The plan that needs no DTD."""
         if self.graph is not None:
-            self.fallback, _ = optimise(build(query, strategy), Optimisation.Q, None)
+            plain = build(query, strategy)
+            self.fallback, _ = optimise(plain, Optimisation.Q, None, sharing=sharing)
         self.fallbacks = 0
         """How many messages it answered."""
 
@@ -39,3 +48,65 @@ class Planned:
             plan = self.fallback
             self.fallbacks += 1
         return (executor or Executor(message, limits)).run(plan)
+
+
+class PlannedTogether(Generic[Member]):
+    """Answers many queries by one strategy and one shared plan (BROKER 5)."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        optimisation: Optimisation = Optimisation.Q_DTD,
+        graph: ElementGraph | None = None,
+    ) -> None:
+        self.strategy = strategy
+        self.optimisation = optimisation
+        self.graph = graph if optimisation is Optimisation.Q_DTD else None
+        self.shared: SharedPlan[Member] = SharedPlan()
+        self.fallback: SharedPlan[Member] = SharedPlan() if self.graph else self.shared
+        """The plan that needs no DTD."""
+        self.fallbacks = 0
+        """How many messages it answered."""
+        self.rules: dict[str, RuleCount] = {}
+        """What the rules did, for all queries so far."""
+
+    def __len__(self) -> int:
+        return len(self.shared)
+
+    def __contains__(self, member: Member) -> bool:
+        return member in self.shared
+
+    def add(self, member: Member, query: Flwr) -> None:
+        """Take a query, or raise `NotPlannedError`."""
+        planned = Planned(query, self.strategy, self.optimisation, self.graph, sharing=True)
+        self._count(planned.report)
+        self.shared.add(member, planned.plan)
+        if self.fallback is not self.shared:
+            self.fallback.add(member, planned.fallback)
+
+    def _count(self, report: Report) -> None:
+        for name, count in report.counts.items():
+            total = self.rules.setdefault(name, RuleCount())
+            total.fired += count.fired
+            total.stayed += count.stayed
+            total.seconds += count.seconds
+
+    def remove(self, member: Member) -> None:
+        """Drop a query."""
+        self.shared.remove(member)
+        if self.fallback is not self.shared:
+            self.fallback.remove(member)
+
+    def run(
+        self, message: Message, limits: ResultLimits
+    ) -> Iterator[tuple[Member, Result | ResultError]]:
+        """What the queries that have a result make of a message, or why they can't."""
+        shared = self.shared
+        if self.graph is not None and not self.graph.conforms(message):
+            shared = self.fallback
+            self.fallbacks += 1
+        return shared.run(message, limits)
+
+    def plans(self) -> Iterator[Plan]:
+        """The plans of the queries, as they are shared."""
+        return self.shared.plans()

@@ -17,6 +17,7 @@ from broker.plan.candidates import candidates_of
 from broker.plan.group_plan import NotGroupedError, PathTable, group_plan
 from broker.query import Filter, Flwr, Query, parse
 from broker.runtime.groups import Groups
+from broker.runtime.transformer import Choice
 from tests.conftest import DATA
 from tests.oracles.strategies import PROLOG, Case, QueryMaker, random_message, transformations
 
@@ -118,7 +119,10 @@ class ChangingSubscriptions(RuleBasedStateMachine):
 
     @initialize(rng=st.randoms(use_true_random=False))
     def start(self, rng: random.Random) -> None:
-        self.engine = Engine(matcher=YFilter(settle_above=3))
+        choice = rng.choice(
+            [choice for choice in Choice for _ in range(1 + 3 * (choice == "auto"))]
+        )
+        self.engine = Engine(matcher=YFilter(settle_above=3), choice=choice)
         self.rng = rng
         self.subscriptions: dict[str, tuple[Query, OutputFormat]] = {}
         self.data = [random_message(rng) for _ in range(2)]
