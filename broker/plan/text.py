@@ -22,7 +22,7 @@ from broker.plan.operators import (
     WhereFilter,
     inputs,
 )
-from broker.query.syntax import ROOT, End, Path
+from broker.query.syntax import CONTEXT, ROOT, End, Path
 from broker.query.unparse import fragment, value_text
 
 
@@ -71,7 +71,8 @@ def head(operator: Operator) -> str:
         case SharedJoin(_, _, field, method):
             return f"SharedJoin({method}) on {field}"
         case SharedSelection(_, field, end, operator_):
-            return f"SharedSelection {field}[{_end(end)} {operator_ or 'is there'}]"
+            asked = "is there" if operator_ is None else f"{operator_.value} …"
+            return f"SharedSelection {field}[{_end(end)} {asked}]"
         case Output(_, constant):
             return "Output" if constant is None else f"Output {constant!r}"
         case GroupBy(_, field, method, eliminates):
@@ -89,7 +90,7 @@ def head(operator: Operator) -> str:
 
 
 def _end(end: End | None) -> str:
-    return "." if end is None else fragment(Path(ROOT, (), end))
+    return "." if end is None else fragment(Path(CONTEXT, (), end))
 
 
 def _test(test: FieldTest) -> str:

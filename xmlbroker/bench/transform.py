@@ -1,7 +1,8 @@
 """`xmlbroker bench transform`: FLWR queries on recursive Book messages, against bare parsing.
 
-What is timed is the groups, not the XML made of them, of all queries that a message matches, with
-parsing. The message factory is timed apart.
+What is timed, with parsing: finding the queries that a message matches and the elements that they
+bind, and making all their groups. The message factory is timed apart, so are the strategies of
+BROKER 3 and the sharing of BROKER 5.
 """
 
 import time
@@ -17,16 +18,19 @@ from broker.limits import ResultLimits
 from broker.message_factory import make_output
 from broker.names import ExpandedName
 from broker.plan.build import Strategy
+from broker.plan.operators import Operator, inputs
 from broker.plan.optimise import Optimisation
 from broker.query import Flwr, parse
 from broker.runtime.executor import Executor
-from broker.runtime.planned import Planned
+from broker.runtime.planned import Planned, PlannedTogether
 from xmlbroker.bench import books
 from xmlbroker.bench.measure import compare, progress
 from xmlbroker.bench.parse import bare_parser
 
-_SIZES = ((10_000, 2_000), (100_000, 20_000), (100_000, 1_000))
+_SIZES = ((10_000, 5_000), (100_000, 50_000), (100_000, 1_000))
 """Numbers of queries, and of values: with few values many queries match."""
+
+_ADDED = 1_000
 
 
 def run(rounds: int) -> dict[str, object]:
@@ -38,7 +42,46 @@ def run(rounds: int) -> dict[str, object]:
         "parts": parts,
         "factory": factory(),
         "strategies": strategies(rounds),
+        "sharing": [sharing(count) for count in (1_000, 10_000, 100_000)],
     }
+
+
+def sharing(count: int, values: int = 1_000) -> dict[str, object]:
+    """Plans of their own against one shared plan, both fwr with Opt(q+dtd), on books."""
+    graph = ElementGraph.parse(books.BOOK_DTD.encode(), roots=[ExpandedName("", "book")])
+    limits = ResultLimits()
+    together: PlannedTogether[int] = PlannedTogether(Strategy.FWR, Optimisation.Q_DTD, graph)
+    alone: list[Planned] = []
+    for number, text in enumerate(books.book_queries(count, values)):
+        if number % 1000 == 0:
+            progress(f"planning query {number:,} of {count:,}")
+        query = parse(text)
+        assert isinstance(query, Flwr)
+        together.add(number, query)
+        alone.append(Planned(query, Strategy.FWR, Optimisation.Q_DTD, graph))
+    messages = [Message.parse(data) for data in books.book_messages(2, values)]
+
+    def run_alone(message: Message) -> None:
+        executor = Executor(message, limits)
+        for plan in alone:
+            plan.run(message, limits, executor)
+
+    def run_together(message: Message) -> None:
+        for _ in together.run(message, limits):
+            pass
+
+    timings = compare({"shared": run_together, "alone": run_alone}, lambda _: messages, 3)
+    return {
+        "queries": count,
+        "operators": sum(_size(plan.plan.root) for plan in alone),
+        "shared_operators": together.shared.operators,
+        "rules": {name: asdict(count) for name, count in together.rules.items()},
+        "timings": [asdict(each) for each in timings],
+    }
+
+
+def _size(operator: Operator) -> int:
+    return 1 + sum(map(_size, inputs(operator)))
 
 
 def strategies(rounds: int, count: int = 500, values: int = 100) -> list[dict[str, object]]:
@@ -73,7 +116,8 @@ def strategies(rounds: int, count: int = 500, values: int = 100) -> list[dict[st
 def measure(count: int, values: int, rounds: int) -> dict[str, object]:
     """The figures for one number of queries."""
     messages = books.book_messages(100, values)
-    engine, loading = load(books.book_queries(count, values))
+    queries = books.book_queries(count + _ADDED, values)
+    engine, loading = load(queries[:count])
     labels = LabelPaths()
     matches = groups = 0
     for data in messages:
@@ -82,6 +126,10 @@ def measure(count: int, values: int, rounds: int) -> dict[str, object]:
             groups += len(result.groups)
     parser = bare_parser()
 
+    def find(data: bytes) -> None:
+        for _ in engine.bindings(Message.parse(data, labels=labels)):
+            pass
+
     def make_groups(data: bytes) -> None:
         for _ in engine.results(Message.parse(data, labels=labels)):
             pass
@@ -89,17 +137,27 @@ def measure(count: int, values: int, rounds: int) -> dict[str, object]:
     timings = compare(
         {
             "bare lxml parsing": lambda data: etree.fromstring(data, parser),
-            "match": lambda data: engine.matcher.match(Message.parse(data, labels=labels)),
-            "groups": make_groups,
+            "node table": lambda data: Message.parse(data, labels=labels),
+            "found": find,
+            "groups made": make_groups,
         },
         lambda number: books.book_messages(100, values, seed=100 + number),
         rounds,
     )
+    found, made = timings[2].microseconds, timings[3].microseconds
+    parsed = [parse(text) for text in queries[count:]]
+    started = time.perf_counter()
+    for number, query in enumerate(parsed):
+        engine.add(f"added{number}", query)
+    adding = time.perf_counter() - started
     return {
         "queries": count,
         "values": values,
         "matching_queries": matches / len(messages),
         "groups": groups / len(messages),
+        "microseconds_per_group": (made - found) / (groups / len(messages)),
+        "adds": _ADDED,
+        "adds_in_messages": adding * 1e6 / found,
         "loading_seconds": loading,
         "timings": [asdict(each) for each in timings],
     }

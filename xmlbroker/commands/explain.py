@@ -13,9 +13,13 @@ from broker.documents import Message
 from broker.documents.dtd import ElementGraph
 from broker.matching import YFilter
 from broker.matching.shape import shape_of
+from broker.plan.build import NotPlannedError, Strategy
 from broker.plan.candidates import candidates_of
+from broker.plan.drawing import plan_graph
 from broker.plan.optimise import Optimisation
+from broker.plan.text import shared_plan_text
 from broker.query import Filter, Flwr, check, unparse
+from broker.runtime.planned import PlannedTogether
 from broker.runtime.transformer import Choice, Transformer
 from broker.why import why
 from xmlbroker.commands.match import read_filters
@@ -32,7 +36,14 @@ from xmlbroker.context import (
 
 @click.command()
 @click.option("--queries", "file", type=QUERY_FILE, help="A file with one XPath filter a line.")
-@click.option("--query", "query_file", type=QUERY_FILE, help="A file with one FLWR query.")
+@click.option(
+    "--query",
+    "query_files",
+    type=QUERY_FILE,
+    multiple=True,
+    help="A file with one FLWR query. Several: what their plans share.",
+)
+@click.option("--dot", "as_graph", is_flag=True, help="Draw the plan, in Graphviz's language.")
 @STRATEGY
 @OPTIMISE
 @DTD
@@ -45,7 +56,8 @@ def explain(
     context: Context,
     *,
     file: Path | None,
-    query_file: Path | None,
+    query_files: tuple[Path, ...],
+    as_graph: bool,
     strategy: str,
     optimise: str,
     dtd: Path | None,
@@ -53,14 +65,18 @@ def explain(
     as_json: bool,
 ) -> None:
     """Show what filters share and why they take a document, or the plan of a FLWR query."""
-    if query_file is not None:
+    if query_files:
         graph = None if dtd is None else ElementGraph.load(dtd)
-        query = check(read_query(query_file), context.settings.query)
-        if not isinstance(query, Flwr):
-            raise click.UsageError(f"{query_file}: this is a filter; use --queries")
-        transformer = Transformer(query, Choice(strategy), Optimisation(optimise), graph)
-        candidates = candidates_of(query)
-        lines = [*transformer.explain(), f"matched as the filter {unparse(candidates.filter)}"]
+        queries = [read_flwr(each, context) for each in query_files]
+        if as_graph or len(queries) > 1:
+            together = plan_together(queries, Choice(strategy), Optimisation(optimise), graph)
+            lines = [
+                plan_graph(together.plans()) if as_graph else shared_plan_text(together.plans())
+            ]
+        else:
+            transformer = Transformer(queries[0], Choice(strategy), Optimisation(optimise), graph)
+            candidates = candidates_of(queries[0])
+            lines = [*transformer.explain(), f"matched as the filter {unparse(candidates.filter)}"]
         if as_json:
             print_json({"plan": lines})
         else:
@@ -82,6 +98,29 @@ def explain(
                 answer = "yes" if verdict.matches else "no "
                 click.echo(f"{number}: {answer} {query.source.strip()}\n     {verdict.reason}")
     sys.exit(1 if refused else 0)
+
+
+def read_flwr(file: Path, context: Context) -> Flwr:
+    """The FLWR query of a file."""
+    query = check(read_query(file), context.settings.query)
+    if not isinstance(query, Flwr):
+        raise click.UsageError(f"{file}: this is a filter; use --queries")
+    return query
+
+
+def plan_together(
+    queries: list[Flwr], choice: Choice, optimisation: Optimisation, graph: ElementGraph | None
+) -> PlannedTogether[int]:
+    """One shared plan, with path streams: fwr's where no other strategy of theirs is asked for."""
+    named = {Choice.F, Choice.FW, Choice.FWR}
+    strategy = Strategy(choice.value) if choice in named else Strategy.FWR
+    together: PlannedTogether[int] = PlannedTogether(strategy, optimisation, graph)
+    for number, query in enumerate(queries):
+        try:
+            together.add(number, query)
+        except NotPlannedError as error:
+            raise click.UsageError(f"query {number + 1} has no plan to share: {error}") from None
+    return together
 
 
 def describe(filters: list[Filter]) -> dict[str, Any]:

@@ -53,3 +53,25 @@ def test_a_refused_query_is_named_and_the_rest_go_on(run: Run, tmp_path: Path) -
     assert result.status == 1
     assert "query 2 is refused" in result.err
     assert json.loads(result.out)["filters"] == 1
+
+
+def test_what_the_plans_of_several_queries_share(run: Run, tmp_path: Path) -> None:
+    one, other = tmp_path / "one.xq", tmp_path / "other.xq"
+    one.write_text('for $v in //a where $v/b = "1" return <r>{$v/c}</r>', encoding="utf-8")
+    other.write_text('for $v in //a where $v/b = "2" return <s>{$v/c}</s>', encoding="utf-8")
+    files = ("--query", str(one), "--query", str(other))
+    lines = run("explain", *files).out.splitlines()
+    assert sum("SharedJoin" in line for line in lines) == 1
+    assert sum("Output" in line for line in lines) == 2
+    assert sum("GroupBy" in line for line in lines) == 1
+    drawn = run("explain", *files, "--dot").out
+    assert drawn.startswith("digraph plan {")
+    assert "-> q2;" in drawn
+
+
+def test_a_query_without_a_plan_to_share(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "one.xq"
+    file.write_text("for $v in //a/.. return <r>{$v/c}</r>", encoding="utf-8")
+    result = run("explain", "--query", str(file), "--dot")
+    assert result.status == 2
+    assert "the binding path has .." in result.err
