@@ -12,8 +12,10 @@ from enum import Enum
 
 from broker.documents.message import DOCUMENT, Message
 from broker.errors import QuerySyntaxError, ResultError
+from broker.escaping import escape_attribute, escape_text
 from broker.limits import ResultLimits
 from broker.names import XML_NAMESPACE, ExpandedName
+from broker.plain_template import make_plain, plain_template
 from broker.query.syntax import (
     ConstantAttribute,
     ConstantElement,
@@ -27,7 +29,7 @@ from broker.query.syntax import (
     TemplateItem,
     Variable,
 )
-from broker.results import AttributeNode, GroupList, ListKind, Result, list_kinds
+from broker.results import AttributeNode, GroupList, ListKind, Result, end_of, list_kinds
 
 _DEFAULT_LIMITS = ResultLimits()
 _NAME_WITHOUT_PREFIX = re.compile(rb"<[^\s:/>!?]+[\s/>]")
@@ -54,10 +56,12 @@ def make_output(
     if format is OutputFormat.GROUPS:
         lists = list(result.query.list_names())
         record = {"lists": lists, "groups": groups_as_data(result, message, limits)}
-        output = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-        if len(output) > most:
-            raise _too_large(most)
-        return output
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        return _within(text.encode("utf-8"), most)
+    template = plain_template(result.query)
+    if template is not None:
+        output = make_plain(result.query, template, result.groups, message, most)
+        return _within(output, most)
     return _XmlBuilder(message, most).build(result)
 
 
@@ -88,6 +92,12 @@ def _as_data(item: object, kind: ListKind, message: Message) -> str | int:
     if isinstance(item, int):
         return message.serialise(item).decode("utf-8") if kind is ListKind.NODES else item
     return item if isinstance(item, str) else str(item.value)  # type: ignore[attr-defined]
+
+
+def _within(output: bytes | None, most: int) -> bytes:
+    if output is None or len(output) > most:
+        raise _too_large(most)
+    return output
 
 
 def _too_large(most: int) -> ResultError:
@@ -136,7 +146,7 @@ def _misplaced(query: Flwr, item: Embedded, code: str, where: str) -> QuerySynta
 
 
 def _makes_attributes(query: Flwr, item: Embedded) -> bool:
-    end = _end_of(query, item.value) if isinstance(item.value, Path) else None
+    end = end_of(query, item.value) if isinstance(item.value, Path) else None
     return end is EndKind.ATTRIBUTE
 
 
@@ -159,14 +169,6 @@ def _is_certain_content(query: Flwr, item: TemplateItem) -> bool:
     if value.end is not None:
         return value.end.kind is EndKind.POSITION
     return not _makes_attributes(query, item)
-
-
-def _end_of(query: Flwr, path: Path) -> EndKind | None:
-    """What the nodes of a path are, through the variable that it may consist of."""
-    while path.end is None and not path.steps and isinstance(path.start, Variable):
-        index = path.start.index
-        path = query.binding if index == 0 else query.lets[index - 1].path
-    return path.end.kind if path.end is not None else None
 
 
 class _XmlBuilder:
@@ -373,16 +375,3 @@ class _OpenElement:
         self.scope = scope
         self.attributes: set[ExpandedName] = set()
         self.has_content = False
-
-
-def escape_text(text: str) -> bytes:
-    """Text as it stands between tags."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return text.replace("\r", "&#13;").encode("utf-8")
-
-
-def escape_attribute(text: str) -> bytes:
-    """Text as it stands in an attribute's quotes."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    text = text.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
-    return text.encode("utf-8")

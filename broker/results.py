@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from broker.documents.message import TextNode
 from broker.names import ExpandedName
-from broker.query.syntax import Count, EndKind, Flwr, Path, StringOf
+from broker.query.syntax import Count, EndKind, Flwr, Path, StringOf, Variable
 
 
 class AttributeNode(NamedTuple):
@@ -55,3 +55,11 @@ def _list_kind(value: Path | Count | StringOf) -> ListKind:
         return ListKind.STRINGS
     is_position = value.end is not None and value.end.kind is EndKind.POSITION
     return ListKind.NUMBERS if is_position else ListKind.NODES
+
+
+def end_of(query: Flwr, path: Path) -> EndKind | None:
+    """What the nodes of a path are, through the variable that it may consist of."""
+    while path.end is None and not path.steps and isinstance(path.start, Variable):
+        index = path.start.index
+        path = query.binding if index == 0 else query.lets[index - 1].path
+    return path.end.kind if path.end is not None else None

@@ -70,7 +70,7 @@ def sharing(count: int, values: int = 1_000) -> dict[str, object]:
         for _ in together.run(message, limits):
             pass
 
-    timings = compare({"shared": run_together, "alone": run_alone}, lambda _: messages, 3)
+    timings = compare({"shared": run_together, "alone": run_alone}, lambda _: messages, 1)
     return {
         "queries": count,
         "operators": sum(_size(plan.plan.root) for plan in alone),

@@ -153,20 +153,33 @@ def bench_transform(rounds: int, as_json: bool) -> None:
     if as_json:
         print_json(figures)
         return
-    table = Table("queries", "matching", "groups", "µs", "match", "groups, to parsing", "per 1,000")
+    table = Table(
+        "queries", "matching", "µs", "found, to parsing", "groups", "µs a group", "1,000 adds"
+    )
     for part in figures["parts"]:
-        _, matched, grouped = part["timings"]
-        beyond = (grouped["ratio"] - matched["ratio"]) * 1000 / part["matching_queries"]
+        found = part["timings"][2]
         table.add_row(
             f"{part['queries']:,}",
             f"{part['matching_queries']:.0f}",
+            f"{found['microseconds']:.0f}",
+            f"{found['ratio']:.2f} ({found['ratio_low']:.2f} … {found['ratio_high']:.2f})",
             f"{part['groups']:.0f}",
-            f"{grouped['microseconds']:.0f}",
-            f"{matched['ratio']:.2f}",
-            f"{grouped['ratio']:.2f} ({grouped['ratio_low']:.2f} … {grouped['ratio_high']:.2f})",
-            f"{beyond:.1f}",
+            f"{part['microseconds_per_group']:.2f}",
+            f"{part['adds_in_messages']:.1f} messages",
         )
     Console().print(table)
+    shared = Table("queries", "operators", "shared", "ms shared", "ms alone", "ratio")
+    for part in figures["sharing"]:
+        together, alone = part["timings"]
+        shared.add_row(
+            f"{part['queries']:,}",
+            f"{part['operators']:,}",
+            f"{part['shared_operators']:,}",
+            f"{together['microseconds'] / 1000:.1f}",
+            f"{alone['microseconds'] / 1000:.0f}",
+            f"{alone['ratio']:.0f}",
+        )
+    Console().print(shared)
     plans = Table("plan, 500 queries on bibs", "ms", "ratio")
     for timing in figures["strategies"]:
         milliseconds = f"{timing['microseconds'] / 1000:.1f}"

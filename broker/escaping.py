@@ -1,0 +1,14 @@
+"""Text as XML has it, in UTF-8."""
+
+
+def escape_text(text: str) -> bytes:
+    """Text as it stands between tags."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("\r", "&#13;").encode("utf-8")
+
+
+def escape_attribute(text: str) -> bytes:
+    """Text as it stands in an attribute's quotes."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    text = text.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
+    return text.encode("utf-8")
