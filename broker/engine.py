@@ -23,12 +23,12 @@ from broker.plan.build import NotPlannedError, Strategy
 from broker.plan.candidates import candidates_of
 from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable, group_plan
 from broker.plan.optimise import Optimisation
-from broker.query import Filter, Flwr, Query
+from broker.query import Filter, Flwr, Query, unparse
 from broker.results import Result
 from broker.runtime.executor import Executor
 from broker.runtime.groups import Groups
 from broker.runtime.planned import Planned, PlannedTogether
-from broker.runtime.transformer import Choice
+from broker.runtime.transformer import Choice, Transformer
 from broker.runtime.where_index import WhereIndex
 
 _DEFAULT_MESSAGE_LIMITS = MessageLimits()
@@ -294,6 +294,21 @@ class Engine:
                 yield Delivery(subscription, None, output)
             elif output is not None:
                 yield Delivery(subscription, output)
+
+    def explain(self, subscription: str) -> list[str]:
+        """How a subscription is answered, a line for each thing to know; KeyError if unknown."""
+        place = self._places[subscription]
+        if place.query is None:
+            return ["a filter, matched by the shared automaton"]
+        transformer = Transformer(place.query, self.choice, self.optimisation, self.graph)
+        lines = list(transformer.explain())
+        if place.number is not None:
+            lines.append(f"matched as the filter {unparse(candidates_of(place.query).filter)}")
+        elif self._together is not None:
+            lines.append(f"in one plan with {len(self._together) - 1} other transformations")
+        else:
+            lines.append("found by the constants that its where clause compares with")
+        return lines
 
     def describe(self) -> Description:
         """The size and shape of the matcher now."""

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from broker.documents.message import TextNode
+from broker.errors import ResultError
 from broker.names import ExpandedName
 from broker.query.syntax import Count, EndKind, Flwr, Path, StringOf, Variable
 
@@ -63,3 +64,8 @@ def end_of(query: Flwr, path: Path) -> EndKind | None:
         index = path.start.index
         path = query.binding if index == 0 else query.lets[index - 1].path
     return path.end.kind if path.end is not None else None
+
+
+def too_many_items(most: int) -> ResultError:
+    """The error of a result that is over its budget of nodes."""
+    return ResultError("budget-exceeded", f"more than {most} nodes in the lists of the result")

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from broker.documents import Message
-from broker.errors import ResultError
 from broker.limits import ResultLimits
 from broker.plan.operators import (
     Bound,
@@ -27,7 +26,7 @@ from broker.plan.operators import (
 )
 from broker.query.syntax import End, EndKind
 from broker.reference import Evaluation, Key
-from broker.results import Group, GroupList, Node, Result
+from broker.results import Group, GroupList, Node, Result, too_many_items
 from broker.runtime import (
     dup_elim,
     group_by,
@@ -166,9 +165,8 @@ class _Run:
     def column(self, each: Searched | Streamed | Grouped, bound: list[int]) -> list[GroupList]:
         """One list for each bound node."""
         if isinstance(each, Searched):
-            return self.within_budget(
-                return_select.search(bound, each.value, self.plan.query, self.evaluation)
-            )
+            query, most = self.plan.query, self.limits.max_items
+            return return_select.search(bound, each.value, query, self.evaluation, most)
         if isinstance(each, Grouped):
             lists = self.executor.groups(each.source)
             joined = [lists.get(node, []) for node in bound]
@@ -190,8 +188,7 @@ class _Run:
 
     def within_budget(self, lists: list[GroupList]) -> list[GroupList]:
         if sum(map(len, lists)) > self.limits.max_items:
-            detail = f"more than {self.limits.max_items} nodes in the lists of the result"
-            raise ResultError("budget-exceeded", detail)
+            raise too_many_items(self.limits.max_items)
         return lists
 
     def in_order(self, bound: list[int], groups: list[Group]) -> list[Group]:

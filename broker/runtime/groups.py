@@ -17,7 +17,7 @@ from broker.errors import ResultError
 from broker.limits import ResultLimits
 from broker.plan.group_plan import GroupPlan, Lists, PlainPath, PlanStep
 from broker.query.syntax import EndKind, Path
-from broker.results import AttributeNode, Group, Node, Result
+from broker.results import AttributeNode, Group, Node, Result, too_many_items
 
 _NO_NODES: list[int] = []
 
@@ -81,8 +81,7 @@ class Groups:
             for each in group:
                 items += len(each)
             if items > limits.max_items:
-                detail = f"more than {limits.max_items} nodes in the lists of the result"
-                raise ResultError("budget-exceeded", detail)
+                raise too_many_items(limits.max_items)
             groups.append(group)
         return Result(plan.query, groups)
 

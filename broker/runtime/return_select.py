@@ -1,15 +1,25 @@
-"""ReturnSelect: the lists of a group by tree search from its bound node (BROKER 3.1)."""
+"""ReturnSelect: the lists of a group by tree search from its bound node (BROKER 3.1).
+
+A search can be long, and there is one for each bound node, so they stop at the budget.
+"""
 
 from broker.plan.operators import Value
 from broker.query import Flwr
 from broker.reference import Evaluation
-from broker.results import GroupList
+from broker.results import GroupList, too_many_items
 
 
-def search(bound: list[int], value: Value, query: Flwr, evaluation: Evaluation) -> list[GroupList]:
-    """One list for each bound node."""
+def search(
+    bound: list[int], value: Value, query: Flwr, evaluation: Evaluation, max_items: int
+) -> list[GroupList]:
+    """One list for each bound node, or a `ResultError`."""
     lists: list[GroupList] = []
+    items = 0
     for node in bound:
         evaluation.bind(query, node)
-        lists.append(evaluation.make_list(value))
+        found = evaluation.make_list(value)
+        items += len(found)
+        if items > max_items:
+            raise too_many_items(max_items)
+        lists.append(found)
     return lists

@@ -1,0 +1,152 @@
+"""The Spark session of every job: one place for the settings that were measured to help."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from broker.errors import BrokerError
+from streaming_jobs.local.java import find_java
+from streaming_jobs.local.spark_log import SparkLog
+
+LOG4J = Path(__file__).parent / "local" / "spark_log4j2.properties"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+JVM_STOP_SECONDS = 30.0
+
+SETTINGS: Mapping[str, str] = {
+    "spark.api.mode": "classic",
+    "spark.driver.memory": "1g",
+    # Halves the latency of a batch on two cores, where the C2 compiler competes with the work.
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    # Streaming queries don't have it, and each would warn so.
+    "spark.sql.adaptive.enabled": "false",
+    # A worker holds the engine with all subscriptions: it must live from batch to batch.
+    "spark.python.worker.reuse": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.faulthandler.enabled": "true",
+}
+LOCAL_SETTINGS: Mapping[str, str] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Renames within one file system: quicker than what other storage needs.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+_log: SparkLog | None = None
+
+
+class SparkError(BrokerError):
+    """Spark did not start; the text has its last words."""
+
+
+def spark_session(
+    app_name: str,
+    master: str = "local[2,4]",
+    *,
+    jars: Sequence[Path],
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """A session in classic mode; `settings` go before the ones here.
+
+    `local[2,4]` is two cores and four attempts at a task: with one attempt, as `local[2]` has, the
+    death of a Python worker would end the query. What Spark logs is logged by Python's `logging`.
+
+    Raises `JavaError` if there is no Java for it, `SparkError` if it does not start. End it with
+    `stop_spark`: `SparkSession.stop` leaves the JVM running, with the memory it has.
+    """
+    find_java()
+    _set_environment(master)
+    conf = SparkConf(loadDefaults=False)
+    conf.setAppName(app_name).setMaster(master)
+    conf.setAll(list(_all_settings(master, jars, settings or {}).items()))
+    gateway = None if SparkContext._gateway else _launch(conf)  # noqa: SLF001 - a JVM that was left
+    try:
+        SparkContext(conf=conf, gateway=gateway)
+        return SparkSession.builder.getOrCreate()
+    except Py4JJavaError as error:
+        reason = str(error.java_exception)
+        _end_jvm()
+        raise SparkError("spark-start", f"Spark did not start: {reason}") from None
+
+
+def stop_spark(session: SparkSession) -> None:
+    """Stop the session and end its JVM, so that the next session may have other JVM settings."""
+    if _log:
+        _log.expect_the_end()
+    session.stop()
+    _end_jvm()
+
+
+def _all_settings(master: str, jars: Sequence[Path], settings: Mapping[str, str]) -> dict[str, str]:
+    merged = {**SETTINGS, **(LOCAL_SETTINGS if _is_local(master) else {})}
+    if jars:
+        merged["spark.jars"] = ",".join(str(jar) for jar in jars)
+    merged.update(settings)
+    # Whatever options the caller has, the log must not go to the terminal.
+    merged[JAVA_OPTIONS] += f" -Dlog4j2.configurationFile={LOG4J.as_uri()}"
+    return merged
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def _set_environment(master: str) -> None:
+    """Have the workers run this Python and, on one machine, the Spark that is installed with it."""
+    if _is_local(master):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.pop("SPARK_HOME", None)
+        os.environ["SPARK_HOME"] = _find_spark_home()
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _launch(conf: SparkConf) -> Any:  # noqa: ANN401 - a gateway
+    """Start the driver's JVM with its outputs in our log."""
+    global _log  # noqa: PLW0603 - there is one JVM, as pyspark has it
+    log = SparkLog()
+    outputs = {"stdout": log.writing_end, "stderr": log.writing_end}
+    try:
+        gateway = launch_gateway(conf, outputs)  # type: ignore[no-untyped-call] # pyspark has none
+    except PySparkRuntimeError:
+        raise SparkError("spark-start", f"Spark's JVM ended at once:\n{log.rest()}") from None
+    log.follow()
+    if gateway.proc is not None:  # else spark-submit started it, and will end it
+        _log = log
+    return gateway
+
+
+def _end_jvm() -> None:
+    """End the JVM, if it is ours, by closing its input: it takes that for the end of its parent."""
+    global _log  # noqa: PLW0603 - there is one JVM, as pyspark has it
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public name for it
+    if gateway is None or _log is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    gateway.shutdown()
+    jvm: subprocess.Popen[bytes] = gateway.proc
+    assert jvm.stdin is not None
+    jvm.stdin.close()
+    try:
+        jvm.wait(JVM_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+    _log.join()
+    _log = None

@@ -1,0 +1,85 @@
+"""The engine's facade: what it explains, and what hostile transformations may cost."""
+
+import pytest
+
+from broker.engine import Engine
+from broker.limits import ResultLimits
+from broker.query import parse
+from broker.runtime.transformer import Choice
+
+DEEP = b"<a>" * 60 + b"x" + b"</a>" * 60
+WIDE = b"<r>" + b"<a><b>1</b></a>" * 1_500 + b"</r>"
+HOSTILE = [
+    "for $v in //* return <r>{$v//*}{$v//*}</r>",
+    "for $v in //*//*//* return <r>{$v//*//*}</r>",
+    'for $v in //*//* where $v//* = "x" return <r>{$v//*//*//*}</r>',
+    "for $v in //a[.//a[.//a]]//a order by $v//a return <r>{$v}</r>",
+    "for $v in //* return <r>{$v/..//*}</r>",
+]
+PLANNED = [Choice.AUTO, Choice.F, Choice.FW, Choice.FWR, Choice.REFERENCE]
+
+
+@pytest.mark.parametrize("data", [DEEP, WIDE], ids=["deep", "wide"])
+@pytest.mark.parametrize("query", HOSTILE)
+@pytest.mark.parametrize("choice", PLANNED)
+def test_over_budget_is_an_error_for_that_subscription_alone(
+    choice: Choice, query: str, data: bytes
+) -> None:
+    limits = ResultLimits(max_bindings=20_000, max_items=5_000)
+    engine = Engine(choice=choice, result_limits=limits)
+    engine.add("hostile", parse(query))
+    engine.add("modest", parse("for $v in /* return <ok/>"))
+    engine.add("filter", parse("/*"))
+    got = {each.subscription: each for each in engine.process(data)}
+    assert got["modest"].payload == b"<ok/>"
+    assert got["filter"].payload == data
+    hostile = got.get("hostile")
+    if hostile is None:
+        return  # it binds nothing in this message
+    if hostile.error is not None:
+        assert hostile.error.code == "budget-exceeded"
+    else:
+        assert hostile.payload is not None
+        assert len(hostile.payload) <= limits.max_output_bytes(len(data))
+
+
+def test_very_many_signatures_for_one_value_go_to_the_matcher() -> None:
+    engine = Engine()
+    for number in range(200):
+        engine.add(f"s{number}", parse(f'for $v in //a{number} where $v/b = "1" return <r/>'))
+    engine.add("hit", parse('for $v in //a7 where $v//b = "1" return <hit/>'))
+    got = {
+        each.subscription for each in engine.process(b"<r><a7><b>1</b></a7><a8><b>2</b></a8></r>")
+    }
+    assert got == {"s7", "hit"}
+    explained = {" ".join(engine.explain(f"s{number}")) for number in range(200)}
+    assert any("found by the constants" in text for text in explained)
+    engine_of_wildcards = Engine()
+    for number in range(200):
+        text = f'for $v in //a{number} where $v//b = "1" return <r/>'
+        engine_of_wildcards.add(f"s{number}", parse(text))
+    explained = {" ".join(engine_of_wildcards.explain(f"s{number}")) for number in range(200)}
+    assert any("matched as the filter" in text for text in explained)
+    got = {each.subscription for each in engine_of_wildcards.process(b"<a199><b>1</b></a199>")}
+    assert got == {"s199"}
+
+
+def test_a_leaf_that_gets_children_later() -> None:
+    engine = Engine()
+    engine.add("s", parse('for $v in /r where $v/b = "12" return <hit/>'))
+    assert engine.process(b"<r><b>12</b></r>")
+    assert engine.process(b"<r><b>1<c>2</c></b></r>")
+    assert engine.process(b"<r><b>1<!-- no value -->2</b></r>")
+    assert not engine.process(b"<r><b>1<c>3</c></b></r>")
+
+
+def test_explain() -> None:
+    engine = Engine()
+    engine.add("filter", parse("//a"))
+    engine.add("key", parse('for $v in //a where $v/b = "1" return <r/>'))
+    engine.add("none", parse("for $v in //a where not($v/b) return <r>{$v/..}</r>"))
+    assert engine.explain("filter") == ["a filter, matched by the shared automaton"]
+    assert engine.explain("key")[-1].startswith("found by the constants")
+    assert "matched as the filter //a[not(b)]" in engine.explain("none")
+    with pytest.raises(KeyError):
+        engine.explain("nobody")
