@@ -16,6 +16,8 @@ from pydantic_settings import (
 )
 
 from broker.limits import MessageLimits, QueryLimits, ResultLimits
+from streaming_jobs.settings import JobSettings
+from subscriptions.connection import KafkaSettings
 
 ENVIRONMENT_PREFIX = "XMLBROKER_"
 DEFAULT_FILE = Path("xmlbroker.toml")
@@ -47,6 +49,8 @@ class Settings(BaseSettings):
     message: MessageLimits = MessageLimits()
     result: ResultLimits = ResultLimits()
     log: LogSettings = LogSettings()
+    kafka: KafkaSettings = KafkaSettings()
+    job: JobSettings = JobSettings()
 
     @classmethod
     def settings_customise_sources(

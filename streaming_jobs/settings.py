@@ -1,0 +1,33 @@
+"""The settings of the Spark job."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class JobSettings(BaseModel):
+    """Where the job runs, what it reads, and how much at once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    master: str = Field(
+        default="local[2,4]", description="the Spark master; local[N,4] is N cores of this machine"
+    )
+    checkpoint: Path | str = Field(
+        default=Path("xmlbroker-data/checkpoint"),
+        description="a directory, or an address of the cluster's storage, for the job's progress",
+    )
+    input_topics: tuple[str, ...] = Field(
+        default=(), description="topics to read; without any, <prefix>.messages"
+    )
+    max_messages_per_batch: int = Field(
+        default=4_000, ge=1, description="messages that a batch takes at most"
+    )
+    max_record_bytes: int = Field(
+        default=1_000_000,
+        ge=1_000,
+        description="a record of an output topic, with key and headers (too-large-for-topic)",
+    )
+    shared_topics: int = Field(
+        default=0, ge=0, description="so many output topics for all subscribers; 0: one for each"
+    )

@@ -1,0 +1,84 @@
+"""How to reach Kafka: one set of settings for kafka-python's clients and for Spark's.
+
+What is secret is a `SecretStr`: it shows in no log and in no `settings` output.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class KafkaSettings(BaseModel):
+    """The address, the names of topics, and what proves who we are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bootstrap_servers: str = Field(
+        default="localhost:9092", description="host:port of some Kafka brokers, with commas between"
+    )
+    prefix: str = Field(default="xmlbroker", description="what the names of all topics start with")
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="PLAINTEXT", description="whether connections are encrypted and authenticated"
+    )
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
+        default="SCRAM-SHA-512", description="how the password is checked"
+    )
+    sasl_username: str | None = Field(default=None, description="the user of SASL")
+    sasl_password: SecretStr | None = Field(default=None, description="the password of SASL")
+    ssl_ca_file: str | None = Field(
+        default=None, description="PEM file with the certificates that are trusted"
+    )
+    ssl_certificate_file: str | None = Field(
+        default=None, description="PEM file with our certificate and its unencrypted key"
+    )
+
+    def client_settings(self) -> dict[str, object]:
+        """What kafka-python's clients take."""
+        settings: dict[str, object] = {
+            "bootstrap_servers": self.bootstrap_servers.split(","),
+            "security_protocol": self.security_protocol,
+        }
+        if self._has_sasl:
+            settings["sasl_mechanism"] = self.sasl_mechanism
+            settings["sasl_plain_username"] = self.sasl_username
+            settings["sasl_plain_password"] = self._password
+        if self.ssl_ca_file is not None:
+            settings["ssl_cafile"] = self.ssl_ca_file
+        if self.ssl_certificate_file is not None:
+            settings["ssl_certfile"] = settings["ssl_keyfile"] = self.ssl_certificate_file
+        return settings
+
+    def spark_options(self) -> dict[str, str]:
+        """What Spark's source and sink take."""
+        options = {
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "kafka.security.protocol": self.security_protocol,
+        }
+        if self._has_sasl:
+            module = "plain.Plain" if self.sasl_mechanism == "PLAIN" else "scram.Scram"
+            options["kafka.sasl.mechanism"] = self.sasl_mechanism
+            options["kafka.sasl.jaas.config"] = (
+                f"org.apache.kafka.common.security.{module}LoginModule required "
+                f"username={_quoted(self.sasl_username or '')} password={_quoted(self._password)};"
+            )
+        if self.ssl_ca_file is not None:
+            options["kafka.ssl.truststore.type"] = "PEM"
+            options["kafka.ssl.truststore.location"] = self.ssl_ca_file
+        if self.ssl_certificate_file is not None:
+            options["kafka.ssl.keystore.type"] = "PEM"
+            options["kafka.ssl.keystore.location"] = self.ssl_certificate_file
+        return options
+
+    @property
+    def _has_sasl(self) -> bool:
+        return self.security_protocol.startswith("SASL")
+
+    @property
+    def _password(self) -> str:
+        return "" if self.sasl_password is None else self.sasl_password.get_secret_value()
+
+
+def _quoted(text: str) -> str:
+    """A value as Java's login configuration has it."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
