@@ -1,0 +1,186 @@
+"""The broker's topics: their names, their settings, and making those that are missing."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Self
+
+from subscriptions.errors import RecordError, TopicError
+from subscriptions.kafka_client import (
+    ClientSettings,
+    KafkaAdminClient,
+    errors,
+    open_client,
+    translated_errors,
+)
+from subscriptions.model import is_id, shown
+
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_WEEK_MS = 7 * 24 * 60 * 60 * 1000
+_TOPICS_A_REQUEST = 500
+
+_COMPACTED = {"cleanup.policy": "compact"}
+
+
+class TopicNames:
+    """The names of all topics, made from a prefix and from ids that need no rewriting.
+
+    >>> TopicNames("xmlbroker").output("acme")
+    'xmlbroker.out.acme'
+    """
+
+    def __init__(self, prefix: str = "xmlbroker") -> None:
+        if not _PREFIX.fullmatch(prefix):
+            raise TopicError("bad-prefix", f"`{shown(prefix)}` is no prefix of topic names")
+        self.prefix = prefix
+        self.messages = f"{prefix}.messages"
+        self.subscriptions = f"{prefix}.subscriptions"
+        self.status = f"{prefix}.subscription-status"
+        self.dead_letters = f"{prefix}.dead-letters"
+
+    def output(self, subscriber: str) -> str:
+        """The topic of a subscriber's results."""
+        if not is_id(subscriber):
+            raise RecordError("bad-key", f"`{shown(subscriber)}` is no id of a subscriber")
+        return f"{self.prefix}.out.{subscriber}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """How a topic is made. What is left out is up to the Kafka broker's own defaults."""
+
+    partitions: int = -1
+    replication: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def subscription_settings(replication: int = -1) -> TopicSettings:
+    """One partition, since its offset is the version. A week of grace before compaction, so that a
+    batch can be done again with the version it had.
+
+    The timestamps are Kafka's: the week counts by them, and a subscriber's clock that is wrong
+    would shorten it.
+    """
+    lag = {"min.compaction.lag.ms": str(_WEEK_MS), "message.timestamp.type": "LogAppendTime"}
+    return TopicSettings(1, replication, {**_COMPACTED, **lag})
+
+
+def status_settings(replication: int = -1) -> TopicSettings:
+    """The last status of each key is all that anyone needs."""
+    return TopicSettings(1, replication, _COMPACTED)
+
+
+class TopicAdmin:
+    """Makes what is missing, and leaves what exists as it is."""
+
+    def __init__(
+        self,
+        client_settings: ClientSettings,
+        names: TopicNames | None = None,
+        *,
+        outputs: TopicSettings | None = None,
+    ) -> None:
+        self.names = names if names is not None else TopicNames()
+        self.outputs = outputs if outputs is not None else TopicSettings()
+        """How the topics of subscribers are made."""
+        self._settings = client_settings
+        self._client: Any = open_client(KafkaAdminClient, client_settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection; more than once does no harm."""
+        self._client.close()
+
+    def control_topics(
+        self, messages: TopicSettings | None = None, replication: int = -1
+    ) -> dict[str, TopicSettings]:
+        """The topics that there have to be before anything runs."""
+        plain = TopicSettings(replication=replication)
+        return {
+            self.names.messages: messages if messages is not None else plain,
+            self.names.subscriptions: subscription_settings(replication),
+            self.names.status: status_settings(replication),
+            self.names.dead_letters: plain,
+        }
+
+    def ensure(self, topics: Mapping[str, TopicSettings]) -> list[str]:
+        """Make those that are missing; their names. Raises `TopicError` if one can't be made."""
+        wanted = list(self.missing(topics))
+        failed = self._create({name: topics[name] for name in wanted})
+        for name, reason in failed.items():
+            raise TopicError("topic-not-made", f"the topic {name} can't be made: {reason}")
+        return wanted
+
+    def ensure_outputs(self, subscribers: Iterable[str]) -> dict[str, str]:
+        """Make the missing topics of many subscribers at once; the reasons for those whose topic
+        can't be had.
+        """
+        topics = {self.names.output(each): each for each in subscribers}
+        missing = self.missing(topics)
+        failed = self._create(dict.fromkeys(missing, self.outputs))
+        return {topics[topic]: reason for topic, reason in failed.items()}
+
+    def missing(self, topics: Iterable[str]) -> dict[str, str]:
+        """Those that can't be written to, each with the reason."""
+        reasons = {}
+        for described in self._describe(topics):
+            error = errors.for_code(described["error_code"])
+            if error is errors.UnknownTopicOrPartitionError:
+                reasons[described["name"]] = "there is no such topic"
+            elif described["error_code"] != 0:
+                reasons[described["name"]] = error.__name__
+        return reasons
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has, 0 if there is none."""
+        return sum(len(described["partitions"]) for described in self._describe([topic]))
+
+    def _describe(self, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
+        for part in _parts(topics):
+            with translated_errors(self._settings):
+                yield from self._client.describe_topics(part)
+
+    def _create(self, topics: Mapping[str, TopicSettings]) -> dict[str, str]:
+        """Make topics; the reasons for those that can't be made."""
+        failed: dict[str, str] = {}
+        for part in _parts(topics):
+            request = {
+                name: {
+                    "num_partitions": topics[name].partitions,
+                    "replication_factor": topics[name].replication,
+                    "configs": dict(topics[name].configs),
+                }
+                for name in part
+            }
+            with translated_errors(self._settings):
+                answer = self._client.create_topics(request, raise_errors=False)
+            for topic in answer["topics"]:
+                error = errors.for_code(topic["error_code"])
+                if topic["error_code"] != 0 and error is not errors.TopicAlreadyExistsError:
+                    failed[topic["name"]] = topic.get("error_message") or error.__name__
+        made = [name for name in topics if name not in failed]
+        return {**failed, **self._await(made)}
+
+    def _await(self, topics: list[str]) -> dict[str, str]:
+        """Wait until topics have leaders; the reasons for those that get none."""
+        unready: dict[str, str] = {}
+        for part in _parts(topics):
+            with translated_errors(self._settings):
+                try:
+                    self._client.wait_for_topics(part)
+                except errors.KafkaTimeoutError:
+                    unready.update(self.missing(part) or dict.fromkeys(part, "it has no leader"))
+        return unready
+
+
+def _parts(names: Iterable[str]) -> Iterator[list[str]]:
+    """Names in parts that fit into one request."""
+    left = iter(names)
+    while part := list(islice(left, _TOPICS_A_REQUEST)):
+        yield part

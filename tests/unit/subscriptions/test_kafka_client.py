@@ -1,0 +1,91 @@
+"""kafka-python's clients and errors, without a Kafka."""
+
+from typing import Any
+
+import pytest
+
+from subscriptions.errors import KafkaError, KafkaUnreachableError, RecordError, TopicError
+from subscriptions.kafka_client import errors, open_client, servers_of, translated_errors
+from subscriptions.topics import TopicNames, status_settings, subscription_settings
+
+SETTINGS: dict[str, object] = {"bootstrap_servers": "127.0.0.1:1"}
+
+
+class FakeClient:
+    """Opens its connections as kafka-python's clients do."""
+
+    opened: list[Any] = []  # noqa: RUF012 - one list for all is meant
+
+    def __init__(self, *, kafka_client: Any, fails: bool = False, **settings: object) -> None:  # noqa: ANN401
+        self.connections = kafka_client(**settings)
+        FakeClient.opened.append(self.connections)
+        if fails:
+            raise errors.KafkaTimeoutError("Unable to bootstrap")
+
+
+def test_asking_for_a_topic_does_not_make_it() -> None:
+    client = open_client(FakeClient, SETTINGS, allow_auto_create_topics=False)
+    request = client.connections.cluster.metadata_request()
+    client.connections.close()
+    assert request.allow_auto_topic_creation is False
+
+
+def test_a_client_that_fails_leaves_nothing_open() -> None:
+    with pytest.raises(KafkaUnreachableError) as caught:
+        open_client(FakeClient, SETTINGS, fails=True)
+    assert "127.0.0.1:1" in caught.value.detail
+    assert FakeClient.opened[-1]._manager.closed
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "code"),
+    [
+        (errors.KafkaTimeoutError("x"), KafkaUnreachableError, "kafka-unreachable"),
+        (errors.NodeNotReadyError("x"), KafkaUnreachableError, "kafka-unreachable"),
+        (ConnectionRefusedError("x"), KafkaUnreachableError, "kafka-unreachable"),
+        (errors.UnknownTopicOrPartitionError("x"), TopicError, "topic-missing"),
+        (errors.TopicAuthorizationFailedError("x"), KafkaError, "kafka-error"),
+        (errors.OffsetOutOfRangeError("x"), KafkaError, "kafka-error"),
+    ],
+)
+def test_errors_in_our_words(raised: Exception, kind: type[KafkaError], code: str) -> None:
+    with pytest.raises(KafkaError) as caught, translated_errors(SETTINGS, "some.topic"):
+        raise raised
+    assert type(caught.value) is kind
+    assert caught.value.code == code
+
+
+def test_addresses_are_named() -> None:
+    assert servers_of({"bootstrap_servers": ["a:1", "b:2"]}) == "a:1, b:2"
+    assert servers_of({}) == "localhost:9092"
+
+
+class TestTopics:
+    def test_names(self) -> None:
+        names = TopicNames("xmlbroker")
+        assert names.messages == "xmlbroker.messages"
+        assert names.subscriptions == "xmlbroker.subscriptions"
+        assert names.status == "xmlbroker.subscription-status"
+        assert names.dead_letters == "xmlbroker.dead-letters"
+        assert names.output("acme") == "xmlbroker.out.acme"
+        assert len(TopicNames("p" * 100).output("s" * 63)) < 249
+
+    @pytest.mark.parametrize("subscriber", ["", "ACME", "a.b", "a_b", "../x", "a" * 64, "a\n"])
+    def test_ids_are_refused_and_never_rewritten(self, subscriber: str) -> None:
+        with pytest.raises(RecordError):
+            TopicNames().output(subscriber)
+
+    @pytest.mark.parametrize("prefix", ["", ".", "a b", "a/b", "ä", "a" * 101, "a\n"])
+    def test_prefixes_that_are_none(self, prefix: str) -> None:
+        with pytest.raises(TopicError):
+            TopicNames(prefix)
+
+    def test_a_version_is_an_offset_that_is_kept_for_a_week(self) -> None:
+        settings = subscription_settings(replication=3)
+        assert (settings.partitions, settings.replication) == (1, 3)
+        assert settings.configs == {
+            "cleanup.policy": "compact",
+            "min.compaction.lag.ms": "604800000",
+            "message.timestamp.type": "LogAppendTime",
+        }
+        assert status_settings().configs == {"cleanup.policy": "compact"}
