@@ -16,6 +16,7 @@ from xmlbroker.commands.bench import bench
 from xmlbroker.commands.check import check
 from xmlbroker.commands.explain import explain
 from xmlbroker.commands.match import match
+from xmlbroker.commands.run import run, up
 from xmlbroker.commands.settings import settings
 from xmlbroker.commands.transform import transform
 from xmlbroker.context import Context
@@ -52,7 +53,7 @@ def cli(
     context.obj = Context(loaded, config, given)
 
 
-for command in (bench, check, explain, match, settings, transform):
+for command in (bench, check, explain, match, settings, transform, run, up):
     cli.add_command(command)
 
 

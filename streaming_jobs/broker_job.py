@@ -1,0 +1,247 @@
+"""The job: read, transform, write; batch by batch, each with one set of subscriptions.
+
+The main thread keeps the registry up to date and waits for the end; batches run on a thread of
+Spark's, one at a time. Both use the registry, so there is a lock.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streaming_jobs import sink, source
+from streaming_jobs.checkpoint_lock import CheckpointLock
+from streaming_jobs.failures import explain_failure
+from streaming_jobs.output_watch import OutputWatch
+from streaming_jobs.pins import Pin, pins_of
+from streaming_jobs.rows import SCHEMA
+from streaming_jobs.settings import JobSettings
+from streaming_jobs.snapshot import Snapshot, Snapshots
+from streaming_jobs.statistics import CountsParam
+from streaming_jobs.transform import OutputTopics, Transform
+from streaming_jobs.warm_up import warm_up
+from streaming_jobs.worker import EngineLimits
+from subscriptions.connection import KafkaSettings
+from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
+from subscriptions.records import RecordLimits
+from subscriptions.registry import Registry
+from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
+
+_LOGGER = logging.getLogger(__name__)
+_POLL_SECONDS = 0.2
+_WARM_AFTER_SECONDS = 20.0
+_STOP_SECONDS = 60.0
+
+Progress = Callable[[str], None]
+
+
+class BrokerJob:
+    """A broker on a Spark session. A context: what it opens is closed at its end."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        kafka: KafkaSettings,
+        job: JobSettings,
+        limits: EngineLimits | None = None,
+    ) -> None:
+        self.spark = spark
+        self.kafka = kafka
+        self.job = job
+        self.limits = limits if limits is not None else EngineLimits()
+        self.names = TopicNames(kafka.prefix)
+        self.outputs = OutputTopics(kafka.prefix, self.names.dead_letters, job.shared_topics)
+        self.inputs = job.input_topics or (self.names.messages,)
+        self.batches = 0
+        self.totals: dict[str, float] = {}
+        """What the workers did since the start."""
+        self._lock = threading.Lock()
+        self._now = datetime.now(UTC)
+        """The registry's time: a pin has the very moment that decided about `expires`."""
+        self._is_rebuilt = False
+        """Whether the snapshot is that of a batch that came again, not the registry's."""
+        self._stopping = threading.Event()
+        self._last_batch = time.monotonic()
+        self._query: StreamingQuery | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            if not _is_remote(self.job.checkpoint):
+                stack.enter_context(CheckpointLock(Path(self.job.checkpoint)))
+            self._open(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _open(self, stack: ExitStack) -> None:
+        client = self.kafka.client_settings()
+        one_partition = TopicSettings(partitions=1)
+        self._admin = stack.enter_context(TopicAdmin(client, self.names, outputs=one_partition))
+        self._admin.ensure(self._admin.control_topics())
+        log = stack.enter_context(KafkaSubscriptionLog(client, self.names.subscriptions))
+        statuses = stack.enter_context(KafkaStatusLog(client, self.names.status))
+        self._watch = OutputWatch(self._admin, self.outputs.of)
+        self._registry = Registry(
+            log,
+            statuses,
+            prepare=self._admin.ensure_outputs,
+            clock=lambda: self._now,
+            limits=RecordLimits(query=self.limits.query),
+        )
+        self._pins = pins_of(self.spark, self.job.checkpoint)
+        self._snapshots = Snapshots(self.spark.sparkContext)
+
+    # Life
+
+    def start(self, progress: Progress = _LOGGER.info) -> None:
+        """Replay the subscriptions, build the engines, start to read. Ready when it returns."""
+        progress("reading the subscriptions")
+        self._registry.catch_up(
+            lambda done, end: progress(f"reading the subscriptions: {done:,} of {end:,}")
+        )
+        self._snapshots.replace(self._registry.active)
+        progress(f"building the engines: {len(self._snapshots):,} subscriptions")
+        self._warm_up()
+        progress("starting the stream")
+        messages = source.read(self.spark, self.kafka, self.inputs, self.job.max_messages_per_batch)
+        self._query = (
+            messages.writeStream.foreachBatch(self._run_batch)
+            .option("checkpointLocation", str(self.job.checkpoint))
+            .queryName("xmlbroker")
+            .start()
+        )
+
+    def run(self) -> None:
+        """Keep the subscriptions up to date until `stop` is called, or raise what went wrong."""
+        query = self._query
+        assert query is not None
+        while not self._stopping.wait(_POLL_SECONDS):
+            if not query.isActive:
+                raise explain_failure(query.exception())
+            with self._lock:
+                self._follow_registry()
+            if time.monotonic() - self._last_batch > _WARM_AFTER_SECONDS:
+                self._warm_up()
+        self._stop_between_batches(query)
+        failure = query.exception()
+        if failure is not None:
+            raise explain_failure(failure)
+
+    def stop(self) -> None:
+        """Let `run` come to its end; may be called from a signal handler."""
+        self._stopping.set()
+
+    def _stop_between_batches(self, query: StreamingQuery) -> None:
+        """In the middle of a batch, Spark would leave it to be done again."""
+        deadline = time.monotonic() + _STOP_SECONDS
+        while query.isActive and time.monotonic() < deadline:
+            status = query.status
+            if not status["isTriggerActive"] or not status["isDataAvailable"]:
+                break
+            time.sleep(0.005)
+        query.stop()
+
+    def _warm_up(self) -> None:
+        """Workers die when they are idle for a minute, and their engines with them."""
+        self._last_batch = time.monotonic()
+        with self._lock:
+            snapshot = self._snapshots.current()
+        warm_up(self.spark, snapshot, self.limits)
+
+    # Batches
+
+    def _run_batch(self, messages: DataFrame, batch: int) -> None:
+        """One batch: pin its subscriptions, and write all their results in one action."""
+        with self._lock:
+            snapshot, suspended = self._pinned(batch)
+        try:
+            self._write(messages, snapshot, suspended)
+        except Py4JJavaError as error:
+            with self._lock:
+                suspended = self._suspend_after(error)
+            self._write(messages, snapshot, suspended)
+        self._snapshots.release()
+        self.batches += 1
+        self._last_batch = time.monotonic()
+
+    def _write(self, messages: DataFrame, snapshot: Snapshot, suspended: frozenset[str]) -> None:
+        counts = self.spark.sparkContext.accumulator({}, CountsParam())
+        transform = Transform(
+            snapshot, self.limits, self.outputs, self.job.max_record_bytes, suspended, counts
+        )
+        rows = messages.mapInArrow(transform, SCHEMA)
+        sink.write(rows, self.kafka, self.job.max_record_bytes)
+        for name, number in counts.value.items():
+            self.totals[name] = self.totals.get(name, 0.0) + number
+
+    def _pinned(self, batch: int) -> tuple[Snapshot, frozenset[str]]:
+        """The subscriptions of a batch: those it had if it was begun before, else those of now."""
+        pin = self._pins.read(batch)
+        if pin is not None:
+            _LOGGER.info("batch %d comes again, with version %d", batch, pin.version)
+            return self._rebuilt(pin)
+        self._follow_registry()
+        if self._is_rebuilt:
+            self._snapshots.replace(self._registry.active)
+            self._is_rebuilt = False
+        failed = self._watch.check_if_due(self._snapshots.subscribers)
+        if failed:
+            self._registry.suspend(failed)
+            self._follow_registry()
+        registry, suspended = self._registry, frozenset(self._registry.suspended)
+        pin = Pin(registry.version, registry.digest(), self._now.isoformat(), tuple(suspended))
+        self._pins.write(batch, pin)
+        return self._snapshots.current(), suspended
+
+    def _rebuilt(self, pin: Pin) -> tuple[Snapshot, frozenset[str]]:
+        set_then = self._registry.rebuild(pin.version, pin.digest)
+        active = {
+            key: each
+            for key, each in set_then.active_at(pin.moment).items()
+            if key.subscriber not in pin.suspended
+        }
+        snapshot = self._snapshots.replace(active)
+        self._is_rebuilt = True
+        # Those whose topic is gone since then have nowhere to get it.
+        failed = self._watch.check(self._snapshots.subscribers)
+        return snapshot, frozenset({*pin.suspended, *failed})
+
+    def _follow_registry(self) -> None:
+        self._now = datetime.now(UTC)
+        changes = self._registry.poll()
+        if changes and not self._is_rebuilt:
+            self._snapshots.update((each.key, each.subscription) for each in changes)
+
+    def _suspend_after(self, error: Py4JJavaError) -> frozenset[str]:
+        """Who is left out when a write is tried again; raises if that would change nothing."""
+        subscribers = self._snapshots.subscribers
+        text = str(error)
+        missing = self._admin.missing(self.outputs.of(each) for each in subscribers)
+        failed = self._watch.refused(text, subscribers)
+        if not missing and not failed:
+            raise explain_failure(error)
+        failed.update(self._watch.check(subscribers))
+        if failed:
+            self._registry.suspend(failed)
+        return frozenset(self._registry.suspended)
+
+
+def _is_remote(checkpoint: Path | str) -> bool:
+    return isinstance(checkpoint, str) and "://" in checkpoint

@@ -1,0 +1,74 @@
+"""What went wrong, in words that say what to do."""
+
+import re
+
+from broker.errors import BrokerError
+
+_CAUSES = (
+    (
+        r"OffsetOutOfRange|Cannot fetch offset|data may have been lost|KafkaSourceProvider.*lost"
+        r"|offset.*was changed from|failOnDataLoss",
+        "input-lost",
+        "messages that were not read yet are gone from an input topic (its retention is too short, "
+        "or it was deleted). Nothing was skipped. To go on without them, start with a new "
+        "checkpoint",
+    ),
+    (
+        r"JsonParseException|Incomplete log file|Log file was malformed|MALFORMED_LOG_FILE"
+        r"|checkpoint.*corrupt|batch .* doesn't exist|MISSING_STATE|EOFException"
+        r"|UnrecognizedPropertyException|MismatchedInputException|STREAMING_CHECKPOINT",
+        "torn-checkpoint",
+        "the checkpoint can't be read. Nothing was skipped. Restore it from a copy, or start with "
+        "a new one and let subscribers drop the deliveries that they know by their xb-id",
+    ),
+    (
+        r"SaslAuthenticationException|Authentication failed",
+        "kafka-authentication",
+        "Kafka refused the user or the password; see the settings kafka.sasl_*",
+    ),
+    (
+        r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException",
+        "kafka-authorisation",
+        "Kafka does not allow it; see the access rules for the broker's user",
+    ),
+    (
+        r"UnknownTopicOrPartitionException|does not exist",
+        "topic-missing",
+        "a topic is gone that the job reads",
+    ),
+    (
+        r"TimeoutException|No resolvable bootstrap|ConnectException|DisconnectException"
+        r"|Failed to (construct|create) (kafka|new Kafka)|BrokerNotAvailable",
+        "kafka-unreachable",
+        "Kafka can't be reached; the job goes on where it stopped when it is started again",
+    ),
+)
+
+
+class JobError(BrokerError):
+    """The job ended: the code says why, the detail what to do."""
+
+
+def explain_failure(failure: BaseException | None) -> BrokerError:
+    """The error for a person to read."""
+    if isinstance(failure, BrokerError):
+        return failure
+    text = "" if failure is None else str(failure)
+    inner = re.search(
+        r"\b(?:broker|subscriptions|streaming_jobs)\.[\w.]*Error: ([\w-]+): (.*)", text
+    )
+    if inner is not None:
+        # An error of ours that went through Spark on its way here.
+        return JobError(inner.group(1), inner.group(2))
+    for pattern, code, detail in _CAUSES:
+        found = re.search(pattern, text)
+        if found is not None:
+            return JobError(code, f"{detail}.\n{_line_of(text, found.start())}")
+    first = next((line for line in text.splitlines() if line.strip()), "Spark gave no reason")
+    return JobError("job-failed", first.strip()[:500])
+
+
+def _line_of(text: str, place: int) -> str:
+    start = text.rfind("\n", 0, place) + 1
+    end = text.find("\n", place)
+    return text[start : end if end >= 0 else None].strip()[:500]

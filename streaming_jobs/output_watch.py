@@ -1,0 +1,63 @@
+"""Sees to it that there is a topic for every subscriber who gets results, while batches run.
+
+A row for a topic that isn't there fails its task, and with it the batch, for all subscribers. So
+topics are looked at before batches, as often as that costs little, and after a write that failed.
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable
+
+from subscriptions.topics import TopicAdmin
+
+_LOGGER = logging.getLogger(__name__)
+_LEAST_SECONDS = 1.0
+_SHARE = 20
+"""Looking may take a twentieth of the time."""
+
+_UNAUTHORISED = re.compile(r"Not authorized to access topics: \[([^\]]*)\]")
+
+
+class OutputWatch:
+    """The output topics of a job."""
+
+    def __init__(
+        self,
+        admin: TopicAdmin,
+        topic_of: Callable[[str], str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._admin = admin
+        self._topic_of = topic_of
+        self._clock = clock
+        self._next = 0.0
+
+    def check_if_due(self, subscribers: Iterable[str]) -> dict[str, str]:
+        """Make the topics that are gone; the reasons for those that can't be made."""
+        started = self._clock()
+        if started < self._next:
+            return {}
+        failed = self.check(subscribers)
+        spent = self._clock() - started
+        self._next = self._clock() + max(_LEAST_SECONDS, _SHARE * spent)
+        return failed
+
+    def check(self, subscribers: Iterable[str]) -> dict[str, str]:
+        """Look now."""
+        topics = {self._topic_of(each): each for each in subscribers}
+        missing = self._admin.missing(topics)
+        if not missing:
+            return {}
+        _LOGGER.warning("output topics are gone and made again: %s", ", ".join(sorted(missing)))
+        return self._admin.ensure_outputs(topics[topic] for topic in missing)
+
+    def refused(self, failure: str, subscribers: Iterable[str]) -> dict[str, str]:
+        """The subscribers whose topics a failed write was not allowed to write to."""
+        topics = {self._topic_of(each): each for each in subscribers}
+        return {
+            topics[topic]: "the broker is not authorised to write to it"
+            for listed in _UNAUTHORISED.findall(failure)
+            for topic in listed.split(", ")
+            if topic in topics
+        }

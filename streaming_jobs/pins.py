@@ -1,0 +1,146 @@
+"""Which subscriptions a batch has: written down before its first output, read when it comes again.
+
+A batch that is done again after a crash must have the set it had at first: else a message could be
+judged under two versions. A pin says which version that was, with a digest to prove it, what time
+it was, which decides about `expires`, and who had no topic.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from broker.errors import BrokerError
+
+_KEPT = 100
+"""Spark keeps as many batches in its logs; none older comes again."""
+
+
+class PinError(BrokerError):
+    """A pin that can't be read, or a version that can't be had again."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What a batch uses."""
+
+    version: int
+    digest: str
+    time: str
+    suspended: tuple[str, ...] = ()
+
+    @property
+    def moment(self) -> datetime:
+        """The time as such."""
+        return datetime.fromisoformat(self.time)
+
+    def to_bytes(self) -> bytes:
+        """As it is kept."""
+        return json.dumps(asdict(self)).encode()
+
+    @staticmethod
+    def parse(data: bytes) -> "Pin":
+        """A pin that was kept."""
+        try:
+            read = json.loads(data)
+            return Pin(
+                int(read["version"]),
+                str(read["digest"]),
+                str(read["time"]),
+                tuple(read["suspended"]),
+            )
+        except (ValueError, KeyError, TypeError):
+            raise PinError("torn-pin", "the version of a batch can't be read") from None
+
+
+class Pins(Protocol):
+    """Where pins are kept."""
+
+    def read(self, batch: int) -> Pin | None:
+        """The pin of a batch, if it was begun before."""
+
+    def write(self, batch: int, pin: Pin) -> None:
+        """Keep a pin, so that it is there after a crash."""
+
+
+class LocalPins:
+    """Pins beside a checkpoint on this machine."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._directory = checkpoint / "xmlbroker-pins"
+        self._directory.mkdir(parents=True, exist_ok=True)
+
+    def read(self, batch: int) -> Pin | None:
+        """The pin of a batch, if it was begun before."""
+        try:
+            return Pin.parse(self._file(batch).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def write(self, batch: int, pin: Pin) -> None:
+        """Keep a pin, so that it is there after a crash."""
+        file = self._file(batch)
+        unfinished = file.with_suffix(".tmp")
+        with unfinished.open("wb") as stream:
+            stream.write(pin.to_bytes())
+            stream.flush()
+            os.fsync(stream.fileno())
+        unfinished.replace(file)
+        self._file(batch - _KEPT).unlink(missing_ok=True)
+
+    def _file(self, batch: int) -> Path:
+        return self._directory / f"{batch}.json"
+
+
+class HadoopPins:
+    """Pins beside a checkpoint on whatever storage Spark can reach."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no public way to Hadoop
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._directory = f"{checkpoint.rstrip('/')}/xmlbroker-pins"
+        self._files = self._path(self._directory).getFileSystem(configuration)
+        self._files.mkdirs(self._path(self._directory))
+
+    def read(self, batch: int) -> Pin | None:
+        """The pin of a batch, if it was begun before."""
+        file = self._file(batch)
+        if not self._files.exists(file):
+            return None
+        stream = self._files.open(file)
+        try:
+            return Pin.parse(bytes(stream.readAllBytes()))
+        finally:
+            stream.close()
+
+    def write(self, batch: int, pin: Pin) -> None:
+        """Keep a pin, so that it is there after a crash."""
+        unfinished = self._path(f"{self._directory}/{batch}.tmp")
+        stream = self._files.create(unfinished, True)
+        try:
+            stream.write(pin.to_bytes())
+        finally:
+            stream.close()
+        try:
+            renamed = self._files.rename(unfinished, self._file(batch))
+        except Py4JJavaError as error:
+            raise PinError("pin-not-kept", str(error.java_exception)) from None
+        if not renamed:
+            raise PinError("pin-not-kept", f"the version of batch {batch} can't be written down")
+        self._files.delete(self._file(batch - _KEPT), False)
+
+    def _file(self, batch: int) -> Any:  # noqa: ANN401 - a Java object
+        return self._path(f"{self._directory}/{batch}.json")
+
+
+def pins_of(spark: SparkSession, checkpoint: Path | str) -> Pins:
+    """The pins beside a checkpoint."""
+    if isinstance(checkpoint, str) and "://" in checkpoint:
+        return HadoopPins(spark, checkpoint)
+    return LocalPins(Path(checkpoint))

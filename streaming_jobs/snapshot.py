@@ -1,0 +1,153 @@
+"""The subscriptions that a batch uses, on their way to the workers.
+
+A worker builds its engine once, from a broadcast base, and then follows by deltas, which go with
+each batch: so a change costs what it is, not what is registered. Deltas pile up until a new base
+takes them in; some older ones stay, for workers that were idle in the meantime.
+"""
+
+import pickle
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyspark import Broadcast, SparkContext
+
+from subscriptions.model import Subscription, SubscriptionKey
+
+_SMALLEST_REBASE = 2_000
+"""So many changes go with each batch in any case before there is a new base."""
+
+
+class Entry(NamedTuple):
+    """A subscription as workers need it."""
+
+    name: str
+    """`subscriber/subscription`."""
+    version: int
+    query: str
+    format: str
+
+
+class Delta(NamedTuple):
+    """The changes that lead to a state from the one before it."""
+
+    number: int
+    added: tuple[Entry, ...]
+    removed: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        """How many changes there are."""
+        return len(self.added) + len(self.removed)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state that a batch uses, and how to get there from the base or from another state."""
+
+    job: str
+    """Numbers count from the start of a job: no other's state is this one's."""
+    number: int
+    base_number: int
+    base: "Broadcast[bytes]"
+    deltas: tuple[Delta, ...]
+    """In order; they may start before the base."""
+
+    def entries(self) -> list[Entry]:
+        """All subscriptions of the base."""
+        entries: list[Entry] = pickle.loads(self.base.value)
+        return entries
+
+    def since(self, number: int) -> tuple[Delta, ...] | None:
+        """The deltas after a state; None if there is no way from it."""
+        if number > self.number:
+            return None
+        if number == self.number:
+            return ()
+        if not self.deltas or self.deltas[0].number > number + 1:
+            return None
+        return tuple(delta for delta in self.deltas if delta.number > number)
+
+
+class Snapshots:
+    """Makes the snapshots of a job, on its driver."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._job = uuid.uuid4().hex
+        self._entries: dict[str, Entry] = {}
+        self._number = 0
+        self._deltas: list[Delta] = []
+        self._base_number = 0
+        self._base = context.broadcast(pickle.dumps([]))
+        self._retired: list[Broadcast[bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def subscribers(self) -> set[str]:
+        """Those who have an active subscription."""
+        return {name.partition("/")[0] for name in self._entries}
+
+    def update(self, changes: Iterable[tuple[SubscriptionKey, Subscription | None]]) -> Snapshot:
+        """The snapshot after some changes; None in the place of a subscription removes it."""
+        added: dict[str, Entry] = {}
+        removed: dict[str, None] = {}
+        for key, subscription in changes:
+            name = str(key)
+            added.pop(name, None)
+            removed.pop(name, None)
+            if subscription is not None:
+                added[name] = _entry(subscription)
+            elif name in self._entries:
+                removed[name] = None
+        added = {name: entry for name, entry in added.items() if self._entries.get(name) != entry}
+        if added or removed:
+            self._number += 1
+            delta = Delta(self._number, tuple(added.values()), tuple(removed))
+            self._deltas.append(delta)
+            self._entries.update(added)
+            for name in removed:
+                del self._entries[name]
+            self._rebase_if_due()
+        return self.current()
+
+    def replace(self, active: Mapping[SubscriptionKey, Subscription]) -> Snapshot:
+        """The snapshot with just these."""
+        gone = [SubscriptionKey.parse(name) for name in self._entries]
+        changes: dict[SubscriptionKey, Subscription | None] = dict.fromkeys(gone)
+        changes.update(active)
+        return self.update(changes.items())
+
+    def current(self) -> Snapshot:
+        """The snapshot as it is."""
+        return Snapshot(self._job, self._number, self._base_number, self._base, tuple(self._deltas))
+
+    def release(self) -> None:
+        """Free the bases that no batch uses any more."""
+        for base in self._retired:
+            base.destroy()
+        self._retired.clear()
+
+    def _rebase_if_due(self) -> None:
+        since_base = sum(d.size for d in self._deltas if d.number > self._base_number)
+        if since_base <= max(_SMALLEST_REBASE, len(self._entries) // 10):
+            return
+        self._retired.append(self._base)
+        self._base = self._context.broadcast(pickle.dumps(list(self._entries.values())))
+        self._base_number = self._number
+        kept = 0
+        while self._deltas and kept <= _SMALLEST_REBASE:
+            kept = sum(delta.size for delta in self._deltas)
+            if kept > _SMALLEST_REBASE:
+                del self._deltas[0]
+                kept = 0
+            else:
+                break
+
+
+def _entry(subscription: Subscription) -> Entry:
+    record = subscription.record
+    return Entry(str(subscription.key), subscription.version, record.query, record.format.value)

@@ -1,0 +1,37 @@
+"""Has every Python worker build its engine before there are messages for it."""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from streaming_jobs.snapshot import Snapshot
+from streaming_jobs.worker import EngineLimits, engine_at
+
+_LINGER_SECONDS = 0.1
+"""Tasks last so long that no worker does two of them."""
+
+
+@dataclass(frozen=True)
+class _WarmUp:
+    """Runs in the workers."""
+
+    snapshot: Snapshot
+    limits: EngineLimits
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            engine_at(self.snapshot, self.limits)
+            time.sleep(_LINGER_SECONDS)
+            yield batch
+
+
+def warm_up(spark: SparkSession, snapshot: Snapshot, limits: EngineLimits) -> None:
+    """Bring the engines of all workers to a snapshot."""
+    tasks = spark.sparkContext.defaultParallelism
+    numbers = spark.range(0, tasks, 1, tasks)
+    numbers.mapInArrow(_WarmUp(snapshot, limits), "id bigint").write.format("noop").mode(
+        "overwrite"
+    ).save()

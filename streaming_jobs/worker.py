@@ -1,0 +1,95 @@
+"""The engine of a Python worker: built once, then kept up with the snapshots of batches.
+
+It lives in a global of this module, which Spark's workers import once and keep from batch to batch.
+"""
+
+import gc
+import logging
+import time
+from dataclasses import dataclass, field
+
+from broker.engine import Engine
+from broker.errors import QueryError
+from broker.limits import MessageLimits, QueryLimits, ResultLimits
+from broker.message_factory import OutputFormat
+from broker.query import parse
+from streaming_jobs.snapshot import Entry, Snapshot
+
+_LOGGER = logging.getLogger(__name__)
+_PROGRESS_EVERY = 10_000
+
+
+@dataclass(frozen=True)
+class EngineLimits:
+    """The limits of all that an engine does."""
+
+    query: QueryLimits = field(default_factory=QueryLimits)
+    message: MessageLimits = field(default_factory=MessageLimits)
+    result: ResultLimits = field(default_factory=ResultLimits)
+
+
+class EngineState:
+    """An engine, and the snapshot that it is at."""
+
+    def __init__(self, snapshot: Snapshot, limits: EngineLimits) -> None:
+        self.limits = limits
+        self.engine = Engine(message_limits=limits.message, result_limits=limits.result)
+        self.entries: dict[str, Entry] = {}
+        self.job = snapshot.job
+        self.number = snapshot.base_number
+        started = time.monotonic()
+        entries = snapshot.entries()
+        for count, entry in enumerate(entries, start=1):
+            self._add(entry)
+            if count % _PROGRESS_EVERY == 0:
+                _LOGGER.info("building the engine: %d of %d subscriptions", count, len(entries))
+        if entries:
+            spent = time.monotonic() - started
+            _LOGGER.info("built the engine: %d subscriptions in %.1f s", len(entries), spent)
+
+    def follow(self, snapshot: Snapshot) -> bool:
+        """Apply what is new in a snapshot; False if there is no way there from here."""
+        if snapshot.job != self.job:
+            return False
+        deltas = snapshot.since(self.number)
+        if deltas is None:
+            return False
+        for delta in deltas:
+            for name in delta.removed:
+                self.engine.remove(name)
+                self.entries.pop(name, None)
+            for entry in delta.added:
+                self._add(entry)
+            self.number = delta.number
+        return True
+
+    def _add(self, entry: Entry) -> None:
+        try:
+            query = parse(entry.query, self.limits.query)
+            self.engine.add(entry.name, query, OutputFormat(entry.format))
+        except QueryError as error:
+            # The registry has checked it; a worker with other code or limits must not die of it.
+            _LOGGER.error("%s can't be added: %s", entry.name, error)
+            self.engine.remove(entry.name)
+            self.entries.pop(entry.name, None)
+            return
+        self.entries[entry.name] = entry
+
+
+_state: EngineState | None = None
+
+
+def engine_at(snapshot: Snapshot, limits: EngineLimits) -> EngineState:
+    """The engine of the worker that this runs in, brought to a snapshot."""
+    global _state  # noqa: PLW0603 - one for each worker process, that is what it is for
+    state = _state
+    if state is None or state.limits != limits or not state.follow(snapshot):
+        _state = None  # free the old one before the new one is built
+        state = EngineState(snapshot, limits)
+        followed = state.follow(snapshot)
+        assert followed, "a snapshot leads from its base to itself"
+        # Spark collects all garbage after each task: it need not walk over what stays.
+        gc.collect()
+        gc.freeze()
+        _state = state
+    return state

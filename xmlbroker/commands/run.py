@@ -1,0 +1,156 @@
+"""`xmlbroker run` and `xmlbroker up`: the broker on a Kafka that is there, or on one of its own."""
+
+import logging
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+from rich.console import Console
+
+from xmlbroker.context import Context, print_json
+from xmlbroker.settings import Settings
+
+Stop = Callable[[], None]
+Say = Callable[[str], None]
+
+_LOGGER = logging.getLogger(__name__)
+
+BOOTSTRAP_SERVERS = click.option(
+    "--bootstrap-servers", help="host:port of Kafka brokers; the setting kafka.bootstrap_servers."
+)
+MASTER = click.option("--master", help="The Spark master; the setting job.master.")
+
+
+@click.command()
+@BOOTSTRAP_SERVERS
+@MASTER
+@click.option("--checkpoint", help="Where the job keeps its progress; the setting job.checkpoint.")
+@click.pass_obj
+def run(
+    context: Context,
+    *,
+    bootstrap_servers: str | None,
+    master: str | None,
+    checkpoint: str | None,
+) -> None:
+    """Run the broker on a Kafka that is there, until Ctrl-C or SIGTERM."""
+    settings = changed(context.settings, bootstrap_servers, master, checkpoint)
+    run_job(settings, {})
+
+
+@click.command()
+@click.option("--bootstrap-servers", help="Use this Kafka; without it, one is started here.")
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="What is kept from one start to the next; without it, all is gone at the end.",
+)
+@MASTER
+@click.pass_obj
+def up(
+    context: Context,
+    *,
+    bootstrap_servers: str | None,
+    data_dir: Path | None,
+    master: str | None,
+) -> None:
+    """Run everything on this machine: Kafka, topics, the broker. Until Ctrl-C or SIGTERM."""
+    with ExitStack() as stack:
+        stack.enter_context(stopped_by_signals(_leave))
+        if data_dir is None:
+            temporary = tempfile.TemporaryDirectory(prefix="xmlbroker-", ignore_cleanup_errors=True)
+            data_dir = Path(stack.enter_context(temporary))
+        if bootstrap_servers is None:
+            bootstrap_servers = start_kafka(stack, data_dir / "kafka")
+        settings = changed(
+            context.settings, bootstrap_servers, master, str(data_dir / "checkpoint")
+        )
+        run_job(settings, {"data_dir": str(data_dir)})
+
+
+def start_kafka(stack: ExitStack, directory: Path) -> str:
+    """Start a Kafka of our own; its address."""
+    from streaming_jobs.local.jars import jars  # noqa: PLC0415 - other commands need no Kafka
+    from streaming_jobs.local.kafka_broker import EmbeddedKafka  # noqa: PLC0415
+
+    with said("fetching Kafka, the first time") as say:
+        jars("kafka", lambda text, done, total: say(f"fetching Kafka: {done}/{total} {text}"))
+    with said("starting Kafka"):
+        kafka = stack.enter_context(EmbeddedKafka(directory))
+    return kafka.bootstrap_servers
+
+
+def run_job(settings: Settings, announced: dict[str, str]) -> None:
+    """Run the job until it is stopped; says on standard output when it is ready."""
+    from streaming_jobs.broker_job import BrokerJob  # noqa: PLC0415 - Spark takes a second to import
+    from streaming_jobs.local.jars import jars  # noqa: PLC0415
+    from streaming_jobs.session import spark_session, stop_spark  # noqa: PLC0415
+    from streaming_jobs.worker import EngineLimits  # noqa: PLC0415
+
+    limits = EngineLimits(settings.query, settings.message, settings.result)
+    with ExitStack() as stack:
+        stack.enter_context(stopped_by_signals(_leave))
+        with said("fetching what Spark needs for Kafka, the first time"):
+            connector = jars("spark")
+        with said("starting Spark"):
+            spark = spark_session("xmlbroker", settings.job.master, jars=connector)
+            stack.callback(stop_spark, spark)
+        job = stack.enter_context(BrokerJob(spark, settings.kafka, settings.job, limits))
+        with said("starting the broker") as say:
+            job.start(say)
+        print_json({"bootstrap_servers": settings.kafka.bootstrap_servers, **announced})
+        sys.stdout.flush()
+        with stopped_by_signals(job.stop):
+            job.run()
+        _LOGGER.info("stopped between batches")
+
+
+def changed(
+    settings: Settings, bootstrap_servers: str | None, master: str | None, checkpoint: str | None
+) -> Settings:
+    """The settings with what the command line says."""
+    kafka = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
+    given = {"master": master, "checkpoint": checkpoint}
+    job = {name: value for name, value in given.items() if value is not None}
+    return settings.model_copy(
+        update={
+            "kafka": settings.kafka.model_copy(update=kafka),
+            "job": settings.job.model_copy(update=job),
+        }
+    )
+
+
+def _leave() -> None:
+    raise SystemExit(0)
+
+
+@contextmanager
+def stopped_by_signals(stop: Stop) -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C call a function instead of ending the process at once."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        stop()
+
+    before = {each: signal.signal(each, handle) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def said(text: str) -> Iterator[Say]:
+    """Show what is going on: a line that changes on a terminal, else one in the log."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        _LOGGER.info(text)
+        yield _LOGGER.info
+        return
+    with console.status(f"{text} …") as status:
+        yield lambda more: status.update(f"{more} …")
