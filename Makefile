@@ -17,7 +17,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(INSTALLED)
-	@$(BIN)/python samples/demo.py
+	@$(BIN)/python -m samples.demo
 
 test: lint
 	$(PYTEST) -n 2 --ignore tests/conformance

@@ -21,8 +21,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming_jobs import sink, source
 from streaming_jobs.checkpoint_lock import CheckpointLock
 from streaming_jobs.failures import explain_failure
+from streaming_jobs.kill_points import KillPoint, arm, reach
 from streaming_jobs.output_watch import OutputWatch
 from streaming_jobs.pins import Pin, pins_of
+from streaming_jobs.progress import BatchListener
 from streaming_jobs.rows import SCHEMA
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Snapshot, Snapshots
@@ -112,6 +114,8 @@ class BrokerJob:
 
     def start(self, progress: Progress = _LOGGER.info) -> None:
         """Replay the subscriptions, build the engines, start to read. Ready when it returns."""
+        arm()
+        self.spark.streams.addListener(BatchListener())
         progress("reading the subscriptions")
         self._registry.catch_up(
             lambda done, end: progress(f"reading the subscriptions: {done:,} of {end:,}")
@@ -133,6 +137,8 @@ class BrokerJob:
         query = self._query
         assert query is not None
         while not self._stopping.wait(_POLL_SECONDS):
+            if not query.status["isTriggerActive"]:
+                reach(KillPoint.BETWEEN)
             if not query.isActive:
                 raise explain_failure(query.exception())
             with self._lock:
@@ -169,14 +175,17 @@ class BrokerJob:
 
     def _run_batch(self, messages: DataFrame, batch: int) -> None:
         """One batch: pin its subscriptions, and write all their results in one action."""
+        reach(KillPoint.BEGUN)
         with self._lock:
             snapshot, suspended = self._pinned(batch)
+        reach(KillPoint.PINNED)
         try:
             self._write(messages, snapshot, suspended)
         except Py4JJavaError as error:
             with self._lock:
                 suspended = self._suspend_after(error)
             self._write(messages, snapshot, suspended)
+        reach(KillPoint.WRITTEN)
         self._snapshots.release()
         self.batches += 1
         self._last_batch = time.monotonic()

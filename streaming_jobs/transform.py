@@ -12,6 +12,7 @@ from pyspark import Accumulator
 from broker.engine import Delivery
 from broker.errors import BrokerError, MessageError
 from broker.message_factory import OutputFormat
+from streaming_jobs.kill_points import KillPoint, reach
 from streaming_jobs.rows import Headers, Rows
 from streaming_jobs.snapshot import Entry, Snapshot
 from streaming_jobs.statistics import Counts
@@ -75,6 +76,7 @@ class Transform:
             self.counts.add(counts)
             if len(rows):
                 yield rows.to_arrow()
+                reach(KillPoint.WRITING)
 
     def add_rows(self, source: Source, state: EngineState, rows: Rows, counts: Counts) -> None:
         """The results of one record, or the reason why there are none, as a dead letter."""

@@ -40,3 +40,6 @@ def configure_logging(settings: LogSettings) -> None:
     else:
         handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
+    for chatty in ("py4j", "kafka"):
+        # At lower levels kafka-python logs its configuration, passwords included.
+        logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from broker.documents import Message
+from broker.documents.dtd import ElementGraph
 from broker.limits import ResultLimits
 from broker.plan.operators import (
     Bound,
@@ -60,6 +61,14 @@ class Executor:
         self.indexes = indexes
         """The constants of shared selections. With them, equal operators are one object."""
         self._made: dict[int, object] = {}
+        self._conforms: dict[int, bool] = {}
+
+    def conforms(self, graph: ElementGraph) -> bool:
+        """Whether the message conforms to a DTD; looked at once for all plans."""
+        known = self._conforms.get(id(graph))
+        if known is None:
+            known = self._conforms[id(graph)] = graph.conforms(self.message)
+        return known
 
     def run(self, plan: Plan) -> Result:
         """The groups that a plan makes."""

@@ -44,10 +44,11 @@ class Planned:
     ) -> Result:
         """The groups that the query makes of a message. Queries share an executor's streams."""
         plan = self.plan
-        if self.graph is not None and not self.graph.conforms(message):
+        executor = executor or Executor(message, limits)
+        if self.graph is not None and not executor.conforms(self.graph):
             plan = self.fallback
             self.fallbacks += 1
-        return (executor or Executor(message, limits)).run(plan)
+        return executor.run(plan)
 
 
 class PlannedTogether(Generic[Member]):

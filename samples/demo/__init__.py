@@ -1,0 +1,1 @@
+"""The demo: the real broker on a real Kafka, watched, and checked against Saxon."""

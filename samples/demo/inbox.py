@@ -1,0 +1,73 @@
+"""What arrives, as it arrives: the output topics of all subscribers and the dead letters."""
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from subscriptions.kafka_client import KafkaConsumer, TopicPartition, open_client
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A record that arrived."""
+
+    topic: str
+    value: bytes | None
+    headers: dict[str, str]
+    milliseconds: int
+    """When the broker wrote it."""
+
+    @property
+    def source(self) -> str:
+        """The message that it is of: `topic/partition/offset`."""
+        return self.headers["xb-source"]
+
+
+@dataclass
+class Inbox:
+    """All records of some topics so far; repeated deliveries count once."""
+
+    bootstrap_servers: str
+    topics: list[str]
+    letters: list[Letter] = field(default_factory=list)
+    repeated: int = 0
+
+    def __post_init__(self) -> None:
+        self._consumer = open_client(
+            KafkaConsumer, {"bootstrap_servers": self.bootstrap_servers}, enable_auto_commit=False
+        )
+        partitions = [TopicPartition(topic, 0) for topic in self.topics]
+        self._consumer.assign(partitions)
+        self._consumer.seek_to_beginning(*partitions)
+        self._ids: set[str] = set()
+
+    def poll(self, milliseconds: int = 100) -> Iterable[Letter]:
+        """What came since the last look."""
+        found = []
+        for records in self._consumer.poll(timeout_ms=milliseconds).values():
+            for record in records:
+                headers = {name: value.decode() for name, value in record.headers}
+                identity = headers.get("xb-id")
+                if identity is not None and identity in self._ids:
+                    self.repeated += 1
+                    continue
+                self._ids.add(identity or "")
+                found.append(Letter(record.topic, record.value, headers, record.timestamp))
+        self.letters += found
+        return found
+
+    def of(self, topic: str) -> list[Letter]:
+        """The records of one topic."""
+        return [letter for letter in self.letters if letter.topic == topic]
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._consumer.close()
+
+
+def latencies(letters: Iterable[Letter], published: dict[str, int]) -> tuple[float, float]:
+    """The median and the 99th percentile from published to written, in milliseconds."""
+    spent = sorted(letter.milliseconds - published[letter.source] for letter in letters)
+    if len(spent) < 2:
+        return 0.0, 0.0
+    return statistics.median(spent), statistics.quantiles(spent, n=100)[98]

@@ -1,0 +1,52 @@
+"""Places at which fault tests kill the driver, counted and not timed, so that a failure comes again.
+
+`XB_KILL_POINT=written:3` in the environment of a job kills it with -9 the third time that
+a batch's output is written. Nothing else reads the variable; without it a place costs one look-up.
+"""
+
+import os
+import signal
+from collections import Counter
+from enum import StrEnum
+
+VARIABLE = "XB_KILL_POINT"
+DRIVER = "XB_KILL_POINT_DRIVER"
+
+
+class KillPoint(StrEnum):
+    """The places, in the order in which a batch passes them."""
+
+    BETWEEN = "between"
+    """No batch is under way: before an offset log entry is made."""
+    BEGUN = "begun"
+    """The offset log has the batch, nothing of it is pinned or written."""
+    PINNED = "pinned"
+    """Its version is written down."""
+    WRITING = "writing"
+    """A worker has made some of its output."""
+    WRITTEN = "written"
+    """All of its output is acknowledged, the commit log does not have it."""
+    COMMITTED = "committed"
+    """The commit log has it."""
+
+
+_passed: Counter[str] = Counter()
+
+
+def arm() -> None:
+    """Let workers know whom to kill; called by the driver before they start."""
+    if VARIABLE in os.environ:
+        os.environ[DRIVER] = str(os.getpid())
+
+
+def reach(point: KillPoint) -> None:
+    """Pass a place, or die there."""
+    wanted = os.environ.get(VARIABLE)
+    if wanted is None:
+        return
+    name, _, count = wanted.partition(":")
+    if name != point.value:
+        return
+    _passed[name] += 1
+    if _passed[name] == int(count or 1):
+        os.kill(int(os.environ.get(DRIVER, os.getpid())), signal.SIGKILL)
