@@ -1,4 +1,4 @@
-"""Places at which fault tests kill the driver, counted and not timed, so that a failure comes again.
+"""Places at which fault tests kill the driver: counted, not timed, so that a failure comes again.
 
 `XB_KILL_POINT=written:3` in the environment of a job kills it with -9 the third time that
 a batch's output is written. Nothing else reads the variable; without it a place costs one look-up.

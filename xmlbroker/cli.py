@@ -14,10 +14,15 @@ from pydantic_settings import SettingsError
 from broker.errors import BrokerError
 from xmlbroker.commands.bench import bench
 from xmlbroker.commands.check import check
+from xmlbroker.commands.consume import consume
+from xmlbroker.commands.dead_letters import dead_letters
 from xmlbroker.commands.explain import explain
 from xmlbroker.commands.match import match
+from xmlbroker.commands.publish import publish
 from xmlbroker.commands.run import run, up
 from xmlbroker.commands.settings import settings
+from xmlbroker.commands.subscribe import subscribe, unsubscribe
+from xmlbroker.commands.subscriptions import subscriptions
 from xmlbroker.commands.transform import transform
 from xmlbroker.context import Context
 from xmlbroker.logs import configure_logging
@@ -53,7 +58,10 @@ def cli(
     context.obj = Context(loaded, config, given)
 
 
-for command in (bench, check, explain, match, settings, transform, run, up):
+for command in (
+    *(bench, check, explain, match, settings, transform, run, up),
+    *(publish, subscribe, unsubscribe, subscriptions, consume, dead_letters),
+):
     cli.add_command(command)
 
 
