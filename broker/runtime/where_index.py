@@ -12,7 +12,7 @@ is refused: then the matcher, which shares their paths, decides.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Collection, Iterator, Sequence, Sized
 from math import isnan
 from typing import Generic
 
@@ -132,7 +132,7 @@ class WhereIndex(Generic[Member]):
 
     # Messages
 
-    def match(self, groups: Groups) -> Iterator[tuple[dict[Member, None], list[int]]]:
+    def match(self, groups: Groups) -> Iterator[tuple[Collection[Member], list[int]]]:
         """Members whose `where` holds, and the elements that it holds for, rising."""
         labels = groups.message.labels
         if labels is not self._labels or self._kept > _MOST_KEPT:
@@ -258,15 +258,16 @@ class _LookUp(Generic[Member]):
 
     def _bind(self, node: int, bound: tuple[int, ...], entry: Entry[Member]) -> None:
         """The elements with some label paths above one, or itself, are bound."""
-        found = self._hits.get(entry)
+        hits, nodes = self._hits, self._nodes
+        found = hits.get(entry)
         if found is None:
-            found = self._hits[entry] = []
+            found = hits[entry] = []
         for label in bound:
             # The last that begins before it: no other with this label path can contain it.
-            above = self._nodes[label]
-            found.append(above[bisect_right(above, node) - 1])
+            above = nodes[label]
+            found.append(above[0] if len(above) == 1 else above[bisect_right(above, node) - 1])
 
-    def found(self) -> Iterator[tuple[dict[Member, None], list[int]]]:
+    def found(self) -> Iterator[tuple[Collection[Member], list[int]]]:
         """Members with the elements that all their keys found, and that pass the rest."""
         hits, groups = self._hits, self._groups
         for found in hits.values():
@@ -287,7 +288,7 @@ class _LookUp(Generic[Member]):
                     if rest is not None:
                         passing = [node for node in passing if rest(groups, node)]
                     if passing:
-                        yield {member: None}, passing
+                        yield (member,), passing
 
 
 def _names(binding: PlainPath, key: WhereKey) -> _Names | None:
