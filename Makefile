@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: install demo test test-unit test-conformance lint format bench lock clean
+.PHONY: install demo test test-unit test-faults test-conformance lint format bench lock clean
 
 install: $(INSTALLED)
 
@@ -19,15 +19,21 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: $(INSTALLED)
 	@$(BIN)/python -m samples.demo
 
+# First what needs no Kafka, on two cores; then one Kafka and one Spark for all the rest.
 test: lint
-	$(PYTEST) -n 2 --ignore tests/conformance
+	$(PYTEST) -n 2 --ignore tests/conformance --ignore tests/integration --ignore tests/faults
+	$(PYTEST) -m "not slow" tests/integration tests/faults
+
+# Kills, outages, torn files: all of them, minutes.
+test-faults: $(INSTALLED)
+	$(PYTEST) tests/faults
 
 # Minutes, and needs the NITF workload beside the checkout.
 test-conformance: $(INSTALLED)
 	$(PYTEST) tests/conformance
 
 test-unit: $(INSTALLED)
-	$(PYTEST) -n 2 tests/unit broker
+	$(PYTEST) -n 2 tests/unit broker subscriptions
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
