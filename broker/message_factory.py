@@ -8,6 +8,7 @@ it has no content. The test oracle is Saxon.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from enum import Enum
 
 from broker.documents.message import DOCUMENT, Message
@@ -15,7 +16,7 @@ from broker.errors import QuerySyntaxError, ResultError
 from broker.escaping import escape_attribute, escape_text
 from broker.limits import ResultLimits
 from broker.names import XML_NAMESPACE, ExpandedName
-from broker.plain_template import make_plain, plain_template
+from broker.plain_template import NotPlainError, make_plain, plain_template
 from broker.query.syntax import (
     ConstantAttribute,
     ConstantElement,
@@ -60,8 +61,9 @@ def make_output(
         return _within(text.encode("utf-8"), most)
     template = plain_template(result.query)
     if template is not None:
-        output = make_plain(result.query, template, result.groups, message, most)
-        return _within(output, most)
+        with suppress(NotPlainError):
+            output = make_plain(result.query, template, result.groups, message, most)
+            return _within(output, most)
     return _XmlBuilder(message, most).build(result)
 
 

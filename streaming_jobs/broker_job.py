@@ -112,8 +112,13 @@ class BrokerJob:
 
     # Life
 
-    def start(self, progress: Progress = _LOGGER.info) -> None:
-        """Replay the subscriptions, build the engines, start to read. Ready when it returns."""
+    def start(
+        self, progress: Progress = _LOGGER.info, *, available_now: bool = False
+    ) -> StreamingQuery:
+        """Replay the subscriptions, build the engines, start to read. Ready when it returns.
+
+        With `available_now` it ends by itself when all messages that there are have been read.
+        """
         arm()
         self.spark.streams.addListener(BatchListener())
         progress("reading the subscriptions")
@@ -125,12 +130,15 @@ class BrokerJob:
         self._warm_up()
         progress("starting the stream")
         messages = source.read(self.spark, self.kafka, self.inputs, self.job.max_messages_per_batch)
-        self._query = (
+        stream = (
             messages.writeStream.foreachBatch(self._run_batch)
             .option("checkpointLocation", str(self.job.checkpoint))
             .queryName("xmlbroker")
-            .start()
         )
+        if available_now:
+            stream = stream.trigger(availableNow=True)
+        self._query = stream.start()
+        return self._query
 
     def run(self) -> None:
         """Keep the subscriptions up to date until `stop` is called, or raise what went wrong."""

@@ -18,6 +18,7 @@ from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
+from broker.documents.labels import LabelPaths
 from broker.matching.nfa import only_name
 from broker.plan.candidates import without_let
 from broker.query import Flwr
@@ -74,14 +75,27 @@ class PlanStep:
         self.test = step.test
 
 
+class Reached(NamedTuple):
+    """The label paths that a path leads to, by the one it starts from, as of a size of a table."""
+
+    table: LabelPaths | None
+    size: int
+    labels: dict[int, list[int]]
+
+
+NOTHING_REACHED = Reached(None, 0, {})
+
+
 class PlainPath:
     """A path without predicates. There is one object for all that are equal: it is a key."""
 
-    __slots__ = ("__weakref__", "end", "steps")
+    __slots__ = ("__weakref__", "end", "reached", "steps")
 
     def __init__(self, steps: tuple[Step, ...], end: End | None) -> None:
         self.steps = tuple(PlanStep(step) for step in steps)
         self.end = end
+        self.reached = NOTHING_REACHED
+        """Which label paths it leads to from others; `runtime/reached.py` keeps it."""
 
 
 class Lists:

@@ -18,6 +18,7 @@ from broker.limits import ResultLimits
 from broker.plan.group_plan import GroupPlan, Lists, PlainPath, PlanStep
 from broker.query.syntax import EndKind, Path
 from broker.results import AttributeNode, Group, Node, Result, too_many_items
+from broker.runtime.reached import LARGEST_TABLE, reached_labels
 
 _NO_NODES: list[int] = []
 
@@ -124,7 +125,9 @@ class Groups:
             return _NO_NODES
         slices = []
         for label in labels:
-            nodes = self.nodes[label]
+            nodes = self.nodes.get(label)
+            if nodes is None:
+                continue
             first, end = bisect_right(nodes, node), bisect_right(nodes, last)
             if first < end:
                 slices.append(nodes[first:end])
@@ -134,6 +137,9 @@ class Groups:
 
     def _labels(self, path: PlainPath, node: int) -> list[int]:
         """The label paths of the message that a path reaches from an element."""
+        table = self.message.labels
+        if len(table) <= LARGEST_TABLE:
+            return reached_labels(path, table, self.label_paths[node])
         key = (path, self.label_paths[node])
         found = self._reached.get(key)
         if found is None:

@@ -100,10 +100,15 @@ def book_queries(count: int, values: int, seed: int = 11) -> list[str]:
         )
         lists = "".join(
             f"{{{_from_variable(path)}}}"
-            for path in sorted(rng.sample(returned, rng.choice((1, 2))))
+            # Attributes first: after content they could not be added.
+            for path in sorted(rng.sample(returned, rng.choice((1, 2))), key=_attributes_first)
         )
         queries[f"for $v in {binding} where {tests} return <r>{lists}</r>"] = None
     return list(queries)
+
+
+def _attributes_first(path: str) -> tuple[bool, str]:
+    return "@" not in path, path
 
 
 def _from_variable(path: str) -> str:

@@ -1,0 +1,67 @@
+"""The yardstick of `xmlbroker bench pipeline`: the same way through Spark without a broker in it.
+
+For each message it writes as many records, with about as many bytes and headers, as the broker
+does; what is left out is the engine.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streaming_jobs import sink, source
+from streaming_jobs.rows import SCHEMA, Rows
+from streaming_jobs.transform import sources
+from subscriptions.connection import KafkaSettings
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Runs in the workers: copies of the beginning of each message."""
+
+    topics: tuple[str, ...]
+    records: int
+    payload: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """So many records for each message, topic by topic."""
+        for batch in batches:
+            rows = Rows()
+            for number, each in enumerate(sources(batch)):
+                value = (each.value or b"")[: self.payload]
+                own = [
+                    ("xb-id", b"0" * 32),
+                    ("xb-subscription", b"subscriber-00/subscription-000"),
+                    ("xb-version", b"0"),
+                    ("xb-source", each.place.encode()),
+                    ("content-type", b"application/xml"),
+                ]
+                for copy in range(self.records):
+                    topic = self.topics[(number + copy) % len(self.topics)]
+                    rows.add(topic, each.key, value, [*own, *each.headers])
+            yield rows.to_arrow()
+
+
+def start_identity(
+    spark: SparkSession,
+    kafka: KafkaSettings,
+    copies: Copies,
+    topic: str,
+    checkpoint: Path,
+    *,
+    available_now: bool,
+    max_messages: int,
+) -> StreamingQuery:
+    """Start the job on a topic of messages."""
+
+    def run_batch(messages: DataFrame, _batch: int) -> None:
+        sink.write(messages.mapInArrow(copies, SCHEMA), kafka, 1_000_000)
+
+    stream = source.read(spark, kafka, [topic], max_messages).writeStream
+    stream = stream.foreachBatch(run_batch).option("checkpointLocation", str(checkpoint))
+    if available_now:
+        stream = stream.trigger(availableNow=True)
+    return stream.start()

@@ -1,0 +1,228 @@
+"""`xmlbroker bench pipeline`: the broker on Spark and Kafka, against an identity job.
+
+
+Kafka and Spark are started for it. Load and consumer are processes of their own. The two jobs take
+turns, each with a checkpoint of its own, and what is compared is medians.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from streaming_jobs.broker_job import BrokerJob
+from streaming_jobs.identity_job import Copies, start_identity
+from streaming_jobs.local.jars import jars
+from streaming_jobs.local.kafka_broker import EmbeddedKafka
+from streaming_jobs.session import spark_session, stop_spark
+from streaming_jobs.settings import JobSettings
+from subscriptions.connection import KafkaSettings
+from subscriptions.kafka_log import KafkaSubscriptionLog
+from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
+from xmlbroker.bench import books
+from xmlbroker.bench.measure import progress
+from xmlbroker.bench.pipeline_load import VALUES, publish
+
+_SUBSCRIBERS = 20
+_BATCH = 4_000
+
+
+@dataclass
+class Bench:
+    """A Kafka and a Spark, and what is on them."""
+
+    spark: SparkSession
+    kafka: KafkaSettings
+    directory: Path
+    subscriptions: int
+    runs: int = 0
+
+    def checkpoint(self) -> Path:
+        """A new one."""
+        self.runs += 1
+        return self.directory / f"checkpoint-{self.runs}"
+
+    @property
+    def names(self) -> TopicNames:
+        """The topics."""
+        return TopicNames(self.kafka.prefix)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The topics of all subscribers."""
+        return tuple(self.names.output(f"subscriber-{each:02}") for each in range(_SUBSCRIBERS))
+
+    @contextmanager
+    def broker(self, *, available_now: bool = False) -> Iterator[tuple[BrokerJob, StreamingQuery]]:
+        """The broker, running."""
+        settings = JobSettings(checkpoint=self.checkpoint(), max_messages_per_batch=_BATCH)
+        with BrokerJob(self.spark, self.kafka, settings) as job:
+            query = job.start(progress, available_now=available_now)
+            yield job, query
+            query.stop()
+
+
+def run(subscriptions: int, messages: int, seconds: float, rounds: int) -> dict[str, object]:
+    """Throughput and latency for a number of subscriptions."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xmlbroker-")))
+        progress("starting Kafka and Spark")
+        broker = stack.enter_context(EmbeddedKafka(directory / "kafka"))
+        kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+        spark = spark_session("xmlbroker bench", jars=jars("spark"))
+        stack.callback(stop_spark, spark)
+        bench = Bench(spark, kafka, directory, subscriptions)
+        set_up(bench)
+        start = time.perf_counter()
+        with bench.broker():
+            cold = time.perf_counter() - start
+        progress(f"publishing {messages:,} messages")
+        publish(kafka.bootstrap_servers, bench.names.messages, messages, 0)
+        figures: dict[str, object] = {
+            "bench": "pipeline",
+            "subscriptions": subscriptions,
+            "cold_start_seconds": cold,
+            "throughput": throughput(bench, rounds),
+        }
+        if seconds:
+            figures["latency"] = latency(bench, seconds, rounds)
+        return figures
+
+
+def set_up(bench: Bench) -> None:
+    """Make the topics, and register the subscriptions."""
+    client = bench.kafka.client_settings()
+    one = TopicSettings(partitions=1)
+    with TopicAdmin(client, bench.names, outputs=one) as admin:
+        admin.ensure(admin.control_topics(messages=TopicSettings(partitions=2)))
+    progress(f"registering {bench.subscriptions:,} subscriptions")
+    with KafkaSubscriptionLog(client, bench.names.subscriptions) as log:
+        log.append_all(
+            (
+                f"subscriber-{number % _SUBSCRIBERS:02}/s{number}".encode(),
+                json.dumps({"query": query}).encode(),
+            )
+            for number, query in enumerate(books.book_queries(bench.subscriptions, VALUES))
+        )
+
+
+# Throughput
+
+
+def throughput(bench: Bench, rounds: int) -> dict[str, object]:
+    """Messages a second of both jobs over a backlog, in turn."""
+    rates: dict[str, list[float]] = {"broker": [], "identity": []}
+    records, payload, seconds_in_engine = 1.0, 1.0, 0.0
+    for number in range(rounds):
+        progress(f"throughput: round {number + 1} of {rounds}, broker")
+        with bench.broker(available_now=True) as (job, query):
+            rates["broker"].append(drained(query))
+            records = job.totals["deliveries"] / job.totals["messages"]
+            payload = job.totals["output_bytes"] / job.totals["deliveries"]
+            seconds_in_engine = job.totals["seconds"] / job.totals["messages"]
+        progress(f"throughput: round {number + 1} of {rounds}, identity")
+        copies = Copies(bench.outputs, round(records), round(payload))
+        query = start_identity(
+            bench.spark,
+            bench.kafka,
+            copies,
+            bench.names.messages,
+            bench.checkpoint(),
+            available_now=True,
+            max_messages=_BATCH,
+        )
+        rates["identity"].append(drained(query))
+    ratios = [own / base for own, base in zip(rates["broker"], rates["identity"], strict=True)]
+    return {
+        "records_a_message": records,
+        "bytes_a_record": payload,
+        "engine_microseconds_a_message": seconds_in_engine * 1e6,
+        "messages_a_second": {name: statistics.median(each) for name, each in rates.items()},
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+    }
+
+
+def drained(query: StreamingQuery) -> float:
+    """Wait until a job has read all there is; its messages a second without the first batch."""
+    query.awaitTermination(600)
+    failure = query.exception()
+    if failure is not None:
+        raise failure
+    done = [each for each in query.recentProgress if each["numInputRows"]]
+    steady = done[1:] or done
+    rows = sum(each["numInputRows"] for each in steady)
+    return float(rows) / (sum(each["durationMs"]["triggerExecution"] for each in steady) / 1000)
+
+
+# Latency
+
+
+def latency(bench: Bench, seconds: float, rounds: int, rate: int = 500) -> dict[str, object]:
+    """The time from sent to received at a steady rate, of both jobs in turn."""
+    spent: dict[str, list[dict[str, Any]]] = {"broker": [], "identity": []}
+    for number in range(rounds):
+        progress(f"latency: round {number + 1} of {rounds}, broker")
+        with bench.broker() as (_, query):
+            caught_up(query)
+            spent["broker"].append(under_load(bench, seconds, rate, seed=number))
+        progress(f"latency: round {number + 1} of {rounds}, identity")
+        copies = Copies(bench.outputs, 19, 60)
+        query = start_identity(
+            bench.spark,
+            bench.kafka,
+            copies,
+            bench.names.messages,
+            bench.checkpoint(),
+            available_now=False,
+            max_messages=_BATCH,
+        )
+        caught_up(query)
+        spent["identity"].append(under_load(bench, seconds, rate, seed=number))
+        query.stop()
+    figures: dict[str, object] = {"messages_a_second": rate}
+    for which in ("p50", "p99"):
+        medians = {
+            name: statistics.median([each[which] for each in runs]) for name, runs in spent.items()
+        }
+        figures[which] = {**medians, "ratio": medians["broker"] / medians["identity"]}
+    return figures
+
+
+def caught_up(query: StreamingQuery) -> None:
+    """Wait until a job has read what there was before."""
+    query.processAllAvailable()
+
+
+def under_load(bench: Bench, seconds: float, rate: int, seed: int) -> dict[str, Any]:
+    """Publish for a while at a rate; what a consumer saw of it."""
+    servers = bench.kafka.bootstrap_servers
+    observer = _module("pipeline_observer", servers, "5", *bench.outputs)
+    assert observer.stdout is not None
+    observer.stdout.readline()
+    load = _module(
+        "pipeline_load",
+        servers,
+        bench.names.messages,
+        str(int(seconds * rate)),
+        str(rate),
+        str(seed),
+    )
+    load.communicate()
+    figures: dict[str, Any] = json.loads(observer.communicate()[0])
+    return figures
+
+
+def _module(name: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "ignore", "-m", f"xmlbroker.bench.{name}", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -1,0 +1,42 @@
+"""The load of `bench pipeline`, in a process of its own: messages at a rate, each with its time."""
+
+import json
+import sys
+import time
+
+from subscriptions.kafka_client import KafkaProducer, open_client
+from xmlbroker.bench import books
+
+VALUES = 5_000
+"""So many values in messages and queries: about twenty of 10,000 queries match a message."""
+
+PUBLISHED = "published-ns"
+"""The header with the moment that a message was sent at; jobs pass it on."""
+
+
+def publish(servers: str, topic: str, count: int, rate: float, seed: int = 1) -> float:
+    """Publish so many messages, at so many a second (0: as fast as can be); the seconds it took."""
+    messages = books.book_messages(min(count, 2_000), VALUES, elements=110, seed=seed)
+    producer = open_client(KafkaProducer, {"bootstrap_servers": servers}, linger_ms=2)
+    started = time.perf_counter()
+    for number in range(count):
+        if rate:
+            ahead = started + number / rate - time.perf_counter()
+            if ahead > 0:
+                time.sleep(ahead)
+        header = (PUBLISHED, str(time.time_ns()).encode())
+        producer.send(topic, messages[number % len(messages)], headers=[header])
+    producer.flush()
+    producer.close()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    """`python -m xmlbroker.bench.pipeline_load SERVERS TOPIC COUNT RATE SEED`."""
+    servers, topic, count, rate, seed = sys.argv[1:]
+    seconds = publish(servers, topic, int(count), float(rate), int(seed))
+    sys.stdout.write(json.dumps({"seconds": seconds}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
