@@ -29,14 +29,14 @@ from streaming_jobs.rows import SCHEMA
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Snapshot, Snapshots
 from streaming_jobs.statistics import CountsParam
-from streaming_jobs.transform import OutputTopics, Transform
+from streaming_jobs.transform import Transform
 from streaming_jobs.warm_up import warm_up
 from streaming_jobs.worker import EngineLimits
 from subscriptions.connection import KafkaSettings
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
 from subscriptions.records import RecordLimits
 from subscriptions.registry import Registry
-from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
+from subscriptions.topics import TopicAdmin, TopicSettings
 
 _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
@@ -60,8 +60,7 @@ class BrokerJob:
         self.kafka = kafka
         self.job = job
         self.limits = limits if limits is not None else EngineLimits()
-        self.names = TopicNames(kafka.prefix)
-        self.outputs = OutputTopics(kafka.prefix, self.names.dead_letters, job.shared_topics)
+        self.names = kafka.names
         self.inputs = job.input_topics or (self.names.messages,)
         self.batches = 0
         self.totals: dict[str, float] = {}
@@ -99,7 +98,7 @@ class BrokerJob:
         self._admin.ensure(self._admin.control_topics())
         log = stack.enter_context(KafkaSubscriptionLog(client, self.names.subscriptions))
         statuses = stack.enter_context(KafkaStatusLog(client, self.names.status))
-        self._watch = OutputWatch(self._admin, self.outputs.of)
+        self._watch = OutputWatch(self._admin)
         self._registry = Registry(
             log,
             statuses,
@@ -201,7 +200,7 @@ class BrokerJob:
     def _write(self, messages: DataFrame, snapshot: Snapshot, suspended: frozenset[str]) -> None:
         counts = self.spark.sparkContext.accumulator({}, CountsParam())
         transform = Transform(
-            snapshot, self.limits, self.outputs, self.job.max_record_bytes, suspended, counts
+            snapshot, self.limits, self.names, self.job.max_record_bytes, suspended, counts
         )
         rows = messages.mapInArrow(transform, SCHEMA)
         sink.write(rows, self.kafka, self.job.max_record_bytes)
@@ -250,7 +249,7 @@ class BrokerJob:
         """Who is left out when a write is tried again; raises if that would change nothing."""
         subscribers = self._snapshots.subscribers
         text = str(error)
-        missing = self._admin.missing(self.outputs.of(each) for each in subscribers)
+        missing = self._admin.missing(self.names.output(each) for each in subscribers)
         failed = self._watch.refused(text, subscribers)
         if not missing and not failed:
             raise explain_failure(error)

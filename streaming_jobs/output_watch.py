@@ -25,11 +25,9 @@ class OutputWatch:
     def __init__(
         self,
         admin: TopicAdmin,
-        topic_of: Callable[[str], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._admin = admin
-        self._topic_of = topic_of
         self._clock = clock
         self._next = 0.0
 
@@ -45,19 +43,25 @@ class OutputWatch:
 
     def check(self, subscribers: Iterable[str]) -> dict[str, str]:
         """Look now."""
-        topics = {self._topic_of(each): each for each in subscribers}
-        missing = self._admin.missing(topics)
+        owners = self._owners(subscribers)
+        missing = self._admin.missing(owners)
         if not missing:
             return {}
         _LOGGER.warning("output topics are gone and made again: %s", ", ".join(sorted(missing)))
-        return self._admin.ensure_outputs(topics[topic] for topic in missing)
+        return self._admin.ensure_outputs(owner for topic in missing for owner in owners[topic])
 
     def refused(self, failure: str, subscribers: Iterable[str]) -> dict[str, str]:
         """The subscribers whose topics a failed write was not allowed to write to."""
-        topics = {self._topic_of(each): each for each in subscribers}
+        owners = self._owners(subscribers)
         return {
-            topics[topic]: "the broker is not authorised to write to it"
+            owner: "the broker is not authorised to write to it"
             for listed in _UNAUTHORISED.findall(failure)
             for topic in listed.split(", ")
-            if topic in topics
+            for owner in owners.get(topic, ())
         }
+
+    def _owners(self, subscribers: Iterable[str]) -> dict[str, list[str]]:
+        owners: dict[str, list[str]] = {}
+        for subscriber in subscribers:
+            owners.setdefault(self._admin.names.output(subscriber), []).append(subscriber)
+        return owners

@@ -28,6 +28,3 @@ class JobSettings(BaseModel):
         ge=1_000,
         description="a record of an output topic, with key and headers (too-large-for-topic)",
     )
-    shared_topics: int = Field(
-        default=0, ge=0, description="so many output topics for all subscribers; 0: one for each"
-    )

@@ -7,7 +7,7 @@ takes them in; some older ones stay, for workers that were idle in the meantime.
 
 import pickle
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -77,6 +77,7 @@ class Snapshots:
         self._context = context
         self._job = uuid.uuid4().hex
         self._entries: dict[str, Entry] = {}
+        self._subscribers: dict[str, int] = {}
         self._number = 0
         self._deltas: list[Delta] = []
         self._base_number = 0
@@ -87,9 +88,9 @@ class Snapshots:
         return len(self._entries)
 
     @property
-    def subscribers(self) -> set[str]:
+    def subscribers(self) -> Set[str]:
         """Those who have an active subscription."""
-        return {name.partition("/")[0] for name in self._entries}
+        return self._subscribers.keys()
 
     def update(self, changes: Iterable[tuple[SubscriptionKey, Subscription | None]]) -> Snapshot:
         """The snapshot after some changes; None in the place of a subscription removes it."""
@@ -108,11 +109,25 @@ class Snapshots:
             self._number += 1
             delta = Delta(self._number, tuple(added.values()), tuple(removed))
             self._deltas.append(delta)
+            self._count(name for name in added if name not in self._entries)
             self._entries.update(added)
             for name in removed:
                 del self._entries[name]
+            self._discount(removed)
             self._rebase_if_due()
         return self.current()
+
+    def _count(self, names: Iterable[str]) -> None:
+        for name in names:
+            subscriber = name.partition("/")[0]
+            self._subscribers[subscriber] = self._subscribers.get(subscriber, 0) + 1
+
+    def _discount(self, names: Iterable[str]) -> None:
+        for name in names:
+            subscriber = name.partition("/")[0]
+            self._subscribers[subscriber] -= 1
+            if not self._subscribers[subscriber]:
+                del self._subscribers[subscriber]
 
     def replace(self, active: Mapping[SubscriptionKey, Subscription]) -> Snapshot:
         """The snapshot with just these."""
@@ -138,14 +153,10 @@ class Snapshots:
         self._retired.append(self._base)
         self._base = self._context.broadcast(pickle.dumps(list(self._entries.values())))
         self._base_number = self._number
-        kept = 0
-        while self._deltas and kept <= _SMALLEST_REBASE:
-            kept = sum(delta.size for delta in self._deltas)
-            if kept > _SMALLEST_REBASE:
-                del self._deltas[0]
-                kept = 0
-            else:
-                break
+        # For workers that were idle in the meantime: some of the last ones.
+        kept = sum(delta.size for delta in self._deltas)
+        while kept > _SMALLEST_REBASE:
+            kept -= self._deltas.pop(0).size
 
 
 def _entry(subscription: Subscription) -> Entry:

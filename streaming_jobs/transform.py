@@ -17,26 +17,10 @@ from streaming_jobs.rows import Headers, Rows
 from streaming_jobs.snapshot import Entry, Snapshot
 from streaming_jobs.statistics import Counts
 from streaming_jobs.worker import EngineLimits, EngineState, engine_at
+from subscriptions.topic_names import TopicNames
 
 _RECORD_OVERHEAD = 200
 """What Kafka adds to a record beside its key, value and headers."""
-
-
-@dataclass(frozen=True)
-class OutputTopics:
-    """Where results go."""
-
-    prefix: str
-    dead_letters: str
-    shared: int = 0
-    """So many topics for all subscribers; 0: one for each."""
-
-    def of(self, subscriber: str) -> str:
-        """The topic of a subscriber's results."""
-        if not self.shared:
-            return f"{self.prefix}.out.{subscriber}"
-        number = int.from_bytes(blake2b(subscriber.encode(), digest_size=4).digest()) % self.shared
-        return f"{self.prefix}.out-{number}"
 
 
 class Source(NamedTuple):
@@ -56,7 +40,7 @@ class Transform:
 
     snapshot: Snapshot
     limits: EngineLimits
-    topics: OutputTopics
+    names: TopicNames
     max_record_bytes: int
     suspended: frozenset[str]
     """Subscribers that have no topic to write to."""
@@ -122,8 +106,8 @@ class Transform:
             self.add_dead_letter(source, error, entry.name, rows, counts)
             return
         subscriber = entry.name.partition("/")[0]
-        key = subscriber.encode() if self.topics.shared else source.key
-        rows.add(self.topics.of(subscriber), key, payload, headers)
+        key = subscriber.encode() if self.names.shared else source.key
+        rows.add(self.names.output(subscriber), key, payload, headers)
         counts["deliveries"] = counts.get("deliveries", 0) + 1
         counts["output_bytes"] = counts.get("output_bytes", 0) + len(payload)
 
@@ -143,7 +127,7 @@ class Transform:
         ]
         if subscription is not None:
             headers.append(("xb-subscription", subscription.encode()))
-        rows.add(self.topics.dead_letters, source.key, source.value, [*headers, *source.headers])
+        rows.add(self.names.dead_letters, source.key, source.value, [*headers, *source.headers])
         counts["dead_letters"] = counts.get("dead_letters", 0) + 1
 
 

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from subscriptions.topic_names import TopicNames
+
 
 class KafkaSettings(BaseModel):
     """The address, the names of topics, and what proves who we are."""
@@ -17,6 +19,11 @@ class KafkaSettings(BaseModel):
         default="localhost:9092", description="host:port of some Kafka brokers, with commas between"
     )
     prefix: str = Field(default="xmlbroker", description="what the names of all topics start with")
+    shared_topics: int = Field(
+        default=0,
+        ge=0,
+        description="so many output topics for all subscribers; 0: one for each",
+    )
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="whether connections are encrypted and authenticated"
     )
@@ -31,6 +38,11 @@ class KafkaSettings(BaseModel):
     ssl_certificate_file: str | None = Field(
         default=None, description="PEM file with our certificate and its unencrypted key"
     )
+
+    @property
+    def names(self) -> TopicNames:
+        """The names of all topics."""
+        return TopicNames(self.prefix, self.shared_topics)
 
     def client_settings(self) -> dict[str, object]:
         """What kafka-python's clients take."""

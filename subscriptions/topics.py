@@ -1,12 +1,11 @@
 """The broker's topics: their names, their settings, and making those that are missing."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Self
 
-from subscriptions.errors import RecordError, TopicError
+from subscriptions.errors import TopicError
 from subscriptions.kafka_client import (
     ClientSettings,
     KafkaAdminClient,
@@ -14,36 +13,14 @@ from subscriptions.kafka_client import (
     open_client,
     translated_errors,
 )
-from subscriptions.model import is_id, shown
+from subscriptions.topic_names import TopicNames
 
-_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+__all__ = ["TopicAdmin", "TopicNames", "TopicSettings", "status_settings", "subscription_settings"]
+
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
 _TOPICS_A_REQUEST = 500
 
 _COMPACTED = {"cleanup.policy": "compact"}
-
-
-class TopicNames:
-    """The names of all topics, made from a prefix and from ids that need no rewriting.
-
-    >>> TopicNames("xmlbroker").output("acme")
-    'xmlbroker.out.acme'
-    """
-
-    def __init__(self, prefix: str = "xmlbroker") -> None:
-        if not _PREFIX.fullmatch(prefix):
-            raise TopicError("bad-prefix", f"`{shown(prefix)}` is no prefix of topic names")
-        self.prefix = prefix
-        self.messages = f"{prefix}.messages"
-        self.subscriptions = f"{prefix}.subscriptions"
-        self.status = f"{prefix}.subscription-status"
-        self.dead_letters = f"{prefix}.dead-letters"
-
-    def output(self, subscriber: str) -> str:
-        """The topic of a subscriber's results."""
-        if not is_id(subscriber):
-            raise RecordError("bad-key", f"`{shown(subscriber)}` is no id of a subscriber")
-        return f"{self.prefix}.out.{subscriber}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +98,12 @@ class TopicAdmin:
         """Make the missing topics of many subscribers at once; the reasons for those whose topic
         can't be had.
         """
-        topics = {self.names.output(each): each for each in subscribers}
-        missing = self.missing(topics)
+        owners: dict[str, list[str]] = {}
+        for subscriber in subscribers:
+            owners.setdefault(self.names.output(subscriber), []).append(subscriber)
+        missing = self.missing(owners)
         failed = self._create(dict.fromkeys(missing, self.outputs))
-        return {topics[topic]: reason for topic, reason in failed.items()}
+        return {owner: reason for topic, reason in failed.items() for owner in owners[topic]}
 
     def missing(self, topics: Iterable[str]) -> dict[str, str]:
         """Those that can't be written to, each with the reason."""

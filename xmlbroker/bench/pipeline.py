@@ -55,7 +55,7 @@ class Bench:
     @property
     def names(self) -> TopicNames:
         """The topics."""
-        return TopicNames(self.kafka.prefix)
+        return self.kafka.names
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -161,8 +161,9 @@ def drained(query: StreamingQuery) -> float:
         raise failure
     done = [each for each in query.recentProgress if each["numInputRows"]]
     steady = done[1:] or done
-    rows = sum(each["numInputRows"] for each in steady)
-    return float(rows) / (sum(each["durationMs"]["triggerExecution"] for each in steady) / 1000)
+    rows = sum(int(each["numInputRows"]) for each in steady)
+    milliseconds = sum(int(each["durationMs"]["triggerExecution"]) for each in steady)
+    return rows / (milliseconds / 1000)
 
 
 # Latency

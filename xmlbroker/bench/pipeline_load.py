@@ -7,8 +7,8 @@ import time
 from subscriptions.kafka_client import KafkaProducer, open_client
 from xmlbroker.bench import books
 
-VALUES = 5_000
-"""So many values in messages and queries: about twenty of 10,000 queries match a message."""
+VALUES = 10_000
+"""So many values in messages and queries: about ten of 10,000 queries match a message."""
 
 PUBLISHED = "published-ns"
 """The header with the moment that a message was sent at; jobs pass it on."""

@@ -222,3 +222,40 @@ def show(figures: dict[str, Any], sections: tuple[str, ...]) -> None:
                 timing["name"], f"{timing['microseconds']:.1f}", f"{timing['ratio']:.2f}", spread
             )
         console.print(table)
+
+
+@bench.command("pipeline")
+@click.option("--subscriptions", default=10_000, show_default=True, help="How many there are.")
+@click.option("--messages", default=20_000, show_default=True, help="The backlog to be read.")
+@click.option("--seconds", default=20.0, show_default=True, help="How long to measure latency.")
+@click.option("--rounds", default=3, show_default=True, help="How often the jobs take turns.")
+@AS_JSON
+def bench_pipeline(
+    subscriptions: int, messages: int, seconds: float, rounds: int, as_json: bool
+) -> None:
+    """The broker on Spark and Kafka, against an identity job with as many output records."""
+    from xmlbroker.bench import pipeline  # noqa: PLC0415 - imports Spark
+
+    figures: Any = pipeline.run(subscriptions, messages, seconds, rounds)
+    if as_json:
+        print_json(figures)
+        return
+    table = Table("", "broker", "identity job", "ratio", title=f"{subscriptions:,} subscriptions")
+    rates = figures["throughput"]["messages_a_second"]
+    ratio = figures["throughput"]["ratio"]
+    table.add_row(
+        "messages a second", f"{rates['broker']:,.0f}", f"{rates['identity']:,.0f}", f"{ratio:.2f}"
+    )
+    for which in ("p50", "p99") if "latency" in figures else ():
+        part = figures["latency"][which]
+        table.add_row(
+            f"{which} at {figures['latency']['messages_a_second']} messages a second",
+            f"{part['broker']:.0f} ms",
+            f"{part['identity']:.0f} ms",
+            f"{part['ratio']:.2f}",
+        )
+    Console().print(table)
+    click.echo(
+        f"{figures['throughput']['records_a_message']:.1f} records a message; "
+        f"start with these subscriptions {figures['cold_start_seconds']:.1f} s"
+    )

@@ -1,0 +1,41 @@
+"""The names of the broker's topics; imports no client, since Spark's workers need no more."""
+
+import re
+from hashlib import blake2b
+
+from subscriptions.errors import RecordError, TopicError
+from subscriptions.model import is_id, shown
+
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class TopicNames:
+    """The names of all topics, made from a prefix and from ids that need no rewriting.
+
+    A Kafka broker carries some thousand topics. For more subscribers, a number of them is shared by
+    all: records have the subscriber as their key there.
+
+    >>> TopicNames("xmlbroker").output("acme")
+    'xmlbroker.out.acme'
+    >>> TopicNames("xmlbroker", shared=8).output("acme")
+    'xmlbroker.shared-out.5'
+    """
+
+    def __init__(self, prefix: str = "xmlbroker", shared: int = 0) -> None:
+        if not _PREFIX.fullmatch(prefix):
+            raise TopicError("bad-prefix", f"`{shown(prefix)}` is no prefix of topic names")
+        self.prefix = prefix
+        self.shared = shared
+        self.messages = f"{prefix}.messages"
+        self.subscriptions = f"{prefix}.subscriptions"
+        self.status = f"{prefix}.subscription-status"
+        self.dead_letters = f"{prefix}.dead-letters"
+
+    def output(self, subscriber: str) -> str:
+        """The topic of a subscriber's results."""
+        if not is_id(subscriber):
+            raise RecordError("bad-key", f"`{shown(subscriber)}` is no id of a subscriber")
+        if not self.shared:
+            return f"{self.prefix}.out.{subscriber}"
+        number = int.from_bytes(blake2b(subscriber.encode(), digest_size=4).digest())
+        return f"{self.prefix}.shared-out.{number % self.shared}"
