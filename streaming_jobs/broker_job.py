@@ -151,7 +151,7 @@ class BrokerJob:
             with self._lock:
                 self._follow_registry()
             if time.monotonic() - self._last_batch > _WARM_AFTER_SECONDS:
-                self._warm_up()
+                self._keep_warm()
         self._stop_between_batches(query)
         failure = query.exception()
         if failure is not None:
@@ -171,8 +171,15 @@ class BrokerJob:
             time.sleep(0.005)
         query.stop()
 
-    def _warm_up(self) -> None:
+    def _keep_warm(self) -> None:
         """Workers die when they are idle for a minute, and their engines with them."""
+        try:
+            self._warm_up()
+        except Py4JJavaError as error:
+            # A batch may have begun meanwhile and freed what this one sent; it keeps them warm.
+            _LOGGER.debug("the workers were not warmed: %s", error)
+
+    def _warm_up(self) -> None:
         self._last_batch = time.monotonic()
         with self._lock:
             snapshot = self._snapshots.current()

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from broker.errors import BrokerError
 from streaming_jobs.local.java import find_java
 from streaming_jobs.local.spark_log import SparkLog
+from streaming_jobs.shipping import is_local
 
 LOG4J = Path(__file__).parent / "local" / "spark_log4j2.properties"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -94,7 +95,7 @@ def stop_spark(session: SparkSession) -> None:
 
 
 def _all_settings(master: str, jars: Sequence[Path], settings: Mapping[str, str]) -> dict[str, str]:
-    merged = {**SETTINGS, **(LOCAL_SETTINGS if _is_local(master) else {})}
+    merged = {**SETTINGS, **(LOCAL_SETTINGS if is_local(master) else {})}
     if jars:
         merged["spark.jars"] = ",".join(str(jar) for jar in jars)
     merged.update(settings)
@@ -103,13 +104,9 @@ def _all_settings(master: str, jars: Sequence[Path], settings: Mapping[str, str]
     return merged
 
 
-def _is_local(master: str) -> bool:
-    return master == "local" or master.startswith("local[")
-
-
 def _set_environment(master: str) -> None:
     """Have the workers run this Python and, on one machine, the Spark that is installed with it."""
-    if _is_local(master):
+    if is_local(master):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.pop("SPARK_HOME", None)
         os.environ["SPARK_HOME"] = _find_spark_home()

@@ -23,6 +23,9 @@ class JobSettings(BaseModel):
     max_messages_per_batch: int = Field(
         default=4_000, ge=1, description="messages that a batch takes at most"
     )
+    executor_memory: str = Field(
+        default="1g", description="memory of each executor, on a cluster: spark.executor.memory"
+    )
     max_record_bytes: int = Field(
         default=1_000_000,
         ge=1_000,

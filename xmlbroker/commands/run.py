@@ -90,6 +90,7 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
     from streaming_jobs.broker_job import BrokerJob  # noqa: PLC0415 - Spark takes a second to import
     from streaming_jobs.local.jars import jars  # noqa: PLC0415
     from streaming_jobs.session import spark_session, stop_spark  # noqa: PLC0415
+    from streaming_jobs.shipping import is_local, ship_packages  # noqa: PLC0415
     from streaming_jobs.worker import EngineLimits  # noqa: PLC0415
 
     limits = EngineLimits(settings.query, settings.message, settings.result)
@@ -98,8 +99,16 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
         with said("fetching what Spark needs for Kafka, the first time"):
             connector = jars("spark")
         with said("starting Spark"):
-            spark = spark_session("xmlbroker", settings.job.master, jars=connector)
+            spark = spark_session(
+                "xmlbroker",
+                settings.job.master,
+                jars=connector,
+                settings={"spark.executor.memory": settings.job.executor_memory},
+            )
             stack.callback(stop_spark, spark)
+            if not is_local(settings.job.master):
+                shipped = tempfile.TemporaryDirectory(prefix="xmlbroker-")
+                ship_packages(spark, Path(stack.enter_context(shipped)))
         job = stack.enter_context(BrokerJob(spark, settings.kafka, settings.job, limits))
         with said("starting the broker") as say:
             job.start(say)
