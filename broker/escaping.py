@@ -1,10 +1,16 @@
 """Text as XML has it, in UTF-8."""
 
+import re
+
+_SPECIAL = re.compile("[&<>\r]")
+
 
 def escape_text(text: str) -> bytes:
     """Text as it stands between tags."""
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return text.replace("\r", "&#13;").encode("utf-8")
+    if _SPECIAL.search(text):
+        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        text = text.replace("\r", "&#13;")
+    return text.encode("utf-8")
 
 
 def escape_attribute(text: str) -> bytes:

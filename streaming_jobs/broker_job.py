@@ -7,7 +7,7 @@ Spark's, one at a time. Both use the registry, so there is a lock.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -99,6 +99,7 @@ class BrokerJob:
         log = stack.enter_context(KafkaSubscriptionLog(client, self.names.subscriptions))
         statuses = stack.enter_context(KafkaStatusLog(client, self.names.status))
         self._watch = OutputWatch(self._admin)
+        self._largest_records = self._limits_of_topics(())
         self._registry = Registry(
             log,
             statuses,
@@ -197,7 +198,7 @@ class BrokerJob:
             self._write(messages, snapshot, suspended)
         except Py4JJavaError as error:
             with self._lock:
-                suspended = self._suspend_after(error)
+                suspended = self._suspend_after(error, snapshot)
             self._write(messages, snapshot, suspended)
         reach(KillPoint.WRITTEN)
         self._snapshots.release()
@@ -207,7 +208,13 @@ class BrokerJob:
     def _write(self, messages: DataFrame, snapshot: Snapshot, suspended: frozenset[str]) -> None:
         counts = self.spark.sparkContext.accumulator({}, CountsParam())
         transform = Transform(
-            snapshot, self.limits, self.names, self.job.max_record_bytes, suspended, counts
+            snapshot,
+            self.limits,
+            self.names,
+            self.job.max_record_bytes,
+            self._largest_records,
+            suspended,
+            counts,
         )
         rows = messages.mapInArrow(transform, SCHEMA)
         sink.write(rows, self.kafka, self.job.max_record_bytes)
@@ -252,18 +259,35 @@ class BrokerJob:
         if changes and not self._is_rebuilt:
             self._snapshots.update((each.key, each.subscription) for each in changes)
 
-    def _suspend_after(self, error: Py4JJavaError) -> frozenset[str]:
+    def _suspend_after(self, error: Py4JJavaError, snapshot: Snapshot) -> frozenset[str]:
         """Who is left out when a write is tried again; raises if that would change nothing."""
-        subscribers = self._snapshots.subscribers
+        # Not those of now: a subscriber may have gone, and taken the topic away.
+        subscribers = snapshot.subscribers()
         text = str(error)
         missing = self._admin.missing(self.names.output(each) for each in subscribers)
         failed = self._watch.refused(text, subscribers)
-        if not missing and not failed:
+        known = self._largest_records
+        if "RecordTooLargeException" in text:
+            self._largest_records = self._limits_of_topics(subscribers)
+        if not missing and not failed and self._largest_records == known:
             raise explain_failure(error)
         failed.update(self._watch.check(subscribers))
         if failed:
             self._registry.suspend(failed)
-        return frozenset(self._registry.suspended)
+        return frozenset({*self._registry.suspended, *failed})
+
+    def _limits_of_topics(self, subscribers: Iterable[str]) -> dict[str, int]:
+        """The largest record of the dead letters' topic, and of outputs that take less than most.
+
+        Those of outputs are asked for only when one was too small: there may be thousands.
+        """
+        dead_letters = self.names.dead_letters
+        topics = {dead_letters, *(self.names.output(each) for each in subscribers)}
+        return {
+            topic: min(largest, sink.LARGEST_RECORD_BYTES)
+            for topic, largest in self._admin.largest_records(topics).items()
+            if topic == dead_letters or largest < self.job.max_record_bytes
+        }
 
 
 def _is_remote(checkpoint: Path | str) -> bool:

@@ -45,6 +45,10 @@ _CAUSES = (
 )
 
 
+_SAYS_NOTHING = re.compile(r"An error occurred while calling \w+\.\w+\.$")
+"""What py4j puts before the error."""
+
+
 class JobError(BrokerError):
     """The job ended: the code says why, the detail what to do."""
 
@@ -64,7 +68,8 @@ def explain_failure(failure: BaseException | None) -> BrokerError:
         found = re.search(pattern, text)
         if found is not None:
             return JobError(code, f"{detail}.\n{_line_of(text, found.start())}")
-    first = next((line for line in text.splitlines() if line.strip()), "Spark gave no reason")
+    lines = (line for line in text.splitlines() if line.strip())
+    first = next((line for line in lines if not _SAYS_NOTHING.match(line)), "Spark gave no reason")
     return JobError("job-failed", first.strip()[:500])
 
 

@@ -36,7 +36,7 @@ class Copies:
                     ("xb-id", b"0" * 32),
                     ("xb-subscription", b"subscriber-00/subscription-000"),
                     ("xb-version", b"0"),
-                    ("xb-source", each.place.encode()),
+                    ("xb-source", each.place),
                     ("content-type", b"application/xml"),
                 ]
                 for copy in range(self.records):

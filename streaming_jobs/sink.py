@@ -8,6 +8,9 @@ _BLOCK_MS = 10_000
 """How long a row for a topic that isn't there holds up its task. Topics are made before they are
 written to, so this is for one that was deleted a moment ago."""
 
+LARGEST_RECORD_BYTES = 32 * 1024 * 1024
+"""What can be written in any case: some of these fit into the producer's memory."""
+
 _BATCH_BYTES = 4_096
 _BUFFER_BYTES = 64 * 1024 * 1024
 
@@ -20,7 +23,7 @@ def write(rows: DataFrame, kafka: KafkaSettings, max_record_bytes: int) -> None:
         .option("kafka.acks", "all")
         .option("kafka.enable.idempotence", "true")
         .option("kafka.max.block.ms", str(_BLOCK_MS))
-        .option("kafka.max.request.size", str(max(max_record_bytes, 8 * 1024 * 1024)))
+        .option("kafka.max.request.size", str(max(max_record_bytes, LARGEST_RECORD_BYTES)))
         .option("kafka.linger.ms", "2")
         # Small: there is a batch for each partition of each subscriber's topic.
         .option("kafka.batch.size", str(_BATCH_BYTES))

@@ -59,6 +59,14 @@ class Snapshot:
         entries: list[Entry] = pickle.loads(self.base.value)
         return entries
 
+    def subscribers(self) -> set[str]:
+        """Those who have a subscription in this state."""
+        names = {entry.name for entry in self.entries()}
+        for delta in self.since(self.base_number) or ():
+            names.difference_update(delta.removed)
+            names.update(entry.name for entry in delta.added)
+        return {name.partition("/")[0] for name in names}
+
     def since(self, number: int) -> tuple[Delta, ...] | None:
         """The deltas after a state; None if there is no way from it."""
         if number > self.number:

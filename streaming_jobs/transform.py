@@ -1,7 +1,7 @@
 """Source records in, output records out: what a Python worker does with its part of a batch."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -14,10 +14,12 @@ from broker.errors import BrokerError, MessageError
 from broker.message_factory import OutputFormat
 from streaming_jobs.kill_points import KillPoint, reach
 from streaming_jobs.rows import Headers, Rows
-from streaming_jobs.snapshot import Entry, Snapshot
+from streaming_jobs.snapshot import Snapshot
 from streaming_jobs.statistics import Counts
-from streaming_jobs.worker import EngineLimits, EngineState, engine_at
+from streaming_jobs.worker import EngineLimits, EngineState, Recipient, engine_at
 from subscriptions.topic_names import TopicNames
+
+_GROUPS = OutputFormat.GROUPS.value
 
 _RECORD_OVERHEAD = 200
 """What Kafka adds to a record beside its key, value and headers."""
@@ -26,7 +28,7 @@ _RECORD_OVERHEAD = 200
 class Source(NamedTuple):
     """A record that was read."""
 
-    place: str
+    place: bytes
     """`topic/partition/offset`."""
     key: bytes | None
     value: bytes | None
@@ -42,6 +44,8 @@ class Transform:
     limits: EngineLimits
     names: TopicNames
     max_record_bytes: int
+    largest_records: Mapping[str, int]
+    """Topics that are known to take less, and how much the dead letters take."""
     suspended: frozenset[str]
     """Subscribers that have no topic to write to."""
     counts: "Accumulator[Counts]"
@@ -74,40 +78,38 @@ class Transform:
             self.add_dead_letter(source, error, None, rows, counts)
             return
         for delivery in deliveries:
-            subscriber = delivery.subscription.partition("/")[0]
-            if subscriber not in self.suspended:
-                self.add_delivery(
-                    source, delivery, state.entries[delivery.subscription], rows, counts
-                )
+            recipient = state.recipients[delivery.subscription]
+            if recipient.subscriber not in self.suspended:
+                self.add_delivery(source, delivery, recipient, rows, counts)
 
     def add_delivery(
-        self, source: Source, delivery: Delivery, entry: Entry, rows: Rows, counts: Counts
+        self, source: Source, delivery: Delivery, recipient: Recipient, rows: Rows, counts: Counts
     ) -> None:
         """One subscription's result."""
         payload = delivery.payload
         if payload is None:
             assert delivery.error is not None
-            self.add_dead_letter(source, delivery.error, entry.name, rows, counts)
+            self.add_dead_letter(source, delivery.error, recipient.name, rows, counts)
             return
-        is_json = entry.format == OutputFormat.GROUPS.value and payload is not source.value
-        content_type = b"application/json" if is_json else b"application/xml"
+        is_json = recipient.format == _GROUPS and payload is not source.value
         headers: Headers = [
-            ("xb-id", delivery_id(source.place, entry).encode()),
-            ("xb-subscription", entry.name.encode()),
-            ("xb-version", str(entry.version).encode()),
-            ("xb-source", source.place.encode()),
-            ("content-type", content_type),
+            ("xb-id", delivery_id(source.place, recipient)),
+            ("xb-subscription", recipient.subscription),
+            ("xb-version", recipient.version),
+            ("xb-source", source.place),
+            ("content-type", b"application/json" if is_json else b"application/xml"),
             *source.headers,
         ]
+        topic = self.names.output(recipient.subscriber)
+        largest = self.largest_records.get(topic, self.max_record_bytes)
         size = record_size(source.key, payload, headers)
-        if size > self.max_record_bytes:
-            detail = f"the record has {size} bytes, more than {self.max_record_bytes}"
+        if size > largest:
+            detail = f"the record has {size} bytes, more than {largest}"
             error = BrokerError("too-large-for-topic", detail)
-            self.add_dead_letter(source, error, entry.name, rows, counts)
+            self.add_dead_letter(source, error, recipient.name, rows, counts)
             return
-        subscriber = entry.name.partition("/")[0]
-        key = subscriber.encode() if self.names.shared else source.key
-        rows.add(self.names.output(subscriber), key, payload, headers)
+        key = recipient.subscriber.encode() if self.names.shared else source.key
+        rows.add(topic, key, payload, headers)
         counts["deliveries"] = counts.get("deliveries", 0) + 1
         counts["output_bytes"] = counts.get("output_bytes", 0) + len(payload)
 
@@ -119,15 +121,26 @@ class Transform:
         rows: Rows,
         counts: Counts,
     ) -> None:
-        """The record itself, with the reason: for all, or for one subscription."""
+        """The record itself, with the reason: for all, or for one subscription.
+
+        One that does not fit into the topic of dead letters stays where it is, as `xb-source` says:
+        a batch that can't be written would be tried for ever.
+        """
         headers: Headers = [
-            ("xb-source", source.place.encode()),
+            ("xb-source", source.place),
             ("xb-error", error.code.encode()),
             ("xb-error-detail", error.detail.encode("utf-8", "replace")),
         ]
         if subscription is not None:
             headers.append(("xb-subscription", subscription.encode()))
-        rows.add(self.names.dead_letters, source.key, source.value, [*headers, *source.headers])
+        key, value, topic = source.key, source.value, self.names.dead_letters
+        size = record_size(key, value or b"", [*headers, *source.headers])
+        if size <= self.largest_records.get(topic, self.max_record_bytes):
+            headers += source.headers
+        else:
+            headers.append(("xb-omitted-bytes", str(len(value or b"")).encode()))
+            key = value = None
+        rows.add(topic, key, value, headers)
         counts["dead_letters"] = counts.get("dead_letters", 0) + 1
 
 
@@ -138,7 +151,8 @@ def sources(batch: pa.RecordBatch) -> Iterator[Source]:
         *(columns[name] for name in ("topic", "partition", "offset", "key", "value", "headers")),
         strict=True,
     ):
-        yield Source(f"{topic}/{partition}/{offset}", key, value, passed_on(headers))
+        place = f"{topic}/{partition}/{offset}".encode()
+        yield Source(place, key, value, passed_on(headers))
 
 
 def passed_on(headers: list[dict[str, Any]] | None) -> Headers:
@@ -152,15 +166,12 @@ def passed_on(headers: list[dict[str, Any]] | None) -> Headers:
     ]
 
 
-def delivery_id(place: str, entry: Entry) -> str:
+def delivery_id(place: bytes, recipient: Recipient) -> bytes:
     """The same for the same record, subscription and version, whenever and wherever it is made."""
-    text = f"{place}\n{entry.name}\n{entry.version}"
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+    return blake2b(place + recipient.identity, digest_size=16).hexdigest().encode()
 
 
 def record_size(key: bytes | None, value: bytes, headers: Headers) -> int:
     """About how many bytes a record takes in its topic."""
     size = _RECORD_OVERHEAD + len(key or b"") + len(value)
-    for name, content in headers:
-        size += len(name) + len(content or b"") + 4
-    return size
+    return size + sum([len(name) + len(content or b"") + 4 for name, content in headers])

@@ -7,6 +7,7 @@ import gc
 import logging
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from broker.engine import Engine
 from broker.errors import QueryError
@@ -28,13 +29,33 @@ class EngineLimits:
     result: ResultLimits = field(default_factory=ResultLimits)
 
 
+class Recipient(NamedTuple):
+    """A subscription as results are addressed to it: what all of them have alike."""
+
+    name: str
+    subscriber: str
+    format: str
+    subscription: bytes
+    version: bytes
+    identity: bytes
+    """What a delivery's id is made of, beside the source record."""
+
+    @classmethod
+    def of(cls, entry: Entry) -> "Recipient":
+        """The recipient for an entry of a snapshot."""
+        name, version = entry.name.encode(), str(entry.version).encode()
+        subscriber = entry.name.partition("/")[0]
+        identity = b"\n%b\n%b" % (name, version)
+        return cls(entry.name, subscriber, entry.format, name, version, identity)
+
+
 class EngineState:
     """An engine, and the snapshot that it is at."""
 
     def __init__(self, snapshot: Snapshot, limits: EngineLimits) -> None:
         self.limits = limits
         self.engine = Engine(message_limits=limits.message, result_limits=limits.result)
-        self.entries: dict[str, Entry] = {}
+        self.recipients: dict[str, Recipient] = {}
         self.job = snapshot.job
         self.number = snapshot.base_number
         started = time.monotonic()
@@ -57,7 +78,7 @@ class EngineState:
         for delta in deltas:
             for name in delta.removed:
                 self.engine.remove(name)
-                self.entries.pop(name, None)
+                self.recipients.pop(name, None)
             for entry in delta.added:
                 self._add(entry)
             self.number = delta.number
@@ -71,9 +92,9 @@ class EngineState:
             # The registry has checked it; a worker with other code or limits must not die of it.
             _LOGGER.error("%s can't be added: %s", entry.name, error)
             self.engine.remove(entry.name)
-            self.entries.pop(entry.name, None)
+            self.recipients.pop(entry.name, None)
             return
-        self.entries[entry.name] = entry
+        self.recipients[entry.name] = Recipient.of(entry)
 
 
 _state: EngineState | None = None

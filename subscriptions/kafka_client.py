@@ -15,12 +15,14 @@ with warnings.catch_warnings():
         TopicPartition,
         errors,
     )
+    from kafka.admin import ConfigResource
     from kafka.net.compat import KafkaNetClient
 
 from subscriptions.errors import KafkaError, KafkaUnreachableError, TopicError
 
 __all__ = [
     "ClientSettings",
+    "ConfigResource",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",

@@ -26,6 +26,7 @@ class TopicNames:
             raise TopicError("bad-prefix", f"`{shown(prefix)}` is no prefix of topic names")
         self.prefix = prefix
         self.shared = shared
+        self._outputs: dict[str, str] = {}
         self.messages = f"{prefix}.messages"
         self.subscriptions = f"{prefix}.subscriptions"
         self.status = f"{prefix}.subscription-status"
@@ -33,6 +34,12 @@ class TopicNames:
 
     def output(self, subscriber: str) -> str:
         """The topic of a subscriber's results."""
+        known = self._outputs.get(subscriber)
+        if known is None:
+            known = self._outputs[subscriber] = self._output(subscriber)
+        return known
+
+    def _output(self, subscriber: str) -> str:
         if not is_id(subscriber):
             raise RecordError("bad-key", f"`{shown(subscriber)}` is no id of a subscriber")
         if not self.shared:

@@ -1,6 +1,7 @@
 """The broker's topics: their names, their settings, and making those that are missing."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Self
@@ -8,6 +9,7 @@ from typing import Any, Self
 from subscriptions.errors import TopicError
 from subscriptions.kafka_client import (
     ClientSettings,
+    ConfigResource,
     KafkaAdminClient,
     errors,
     open_client,
@@ -19,6 +21,7 @@ __all__ = ["TopicAdmin", "TopicNames", "TopicSettings", "status_settings", "subs
 
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
 _TOPICS_A_REQUEST = 500
+_LARGEST = "max.message.bytes"
 
 _COMPACTED = {"cleanup.policy": "compact"}
 
@@ -115,6 +118,18 @@ class TopicAdmin:
             elif described["error_code"] != 0:
                 reasons[described["name"]] = error.__name__
         return reasons
+
+    def largest_records(self, topics: Iterable[str]) -> dict[str, int]:
+        """The `max.message.bytes` of topics; those of which Kafka does not tell it are left out."""
+        largest: dict[str, int] = {}
+        for part in _parts(topics):
+            wanted = [ConfigResource("TOPIC", topic, {_LARGEST: None}) for topic in part]
+            with suppress(errors.KafkaError):
+                answer = self._client.describe_configs(wanted, config_filter="all")
+                for topic, configs in answer.get("topic", {}).items():
+                    if _LARGEST in configs:
+                        largest[topic] = int(configs[_LARGEST]["value"])
+        return largest
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, 0 if there is none."""

@@ -65,7 +65,9 @@ def test_workers_get_to_the_state_of_the_batch(rng: random.Random) -> None:
             if rng.random() < 0.6:
                 worker = brought(workers[place], snapshot)
                 workers[place] = worker
-                assert {name: entry.version for name, entry in worker.entries.items()} == wanted
+                assert {
+                    name: int(each.version) for name, each in worker.recipients.items()
+                } == wanted
                 assert len(worker.engine) == len(wanted)
         snapshots.release()
         assert snapshots.subscribers == {name.partition("/")[0] for name in wanted}
