@@ -149,14 +149,23 @@ class BrokerJob:
                 reach(KillPoint.BETWEEN)
             if not query.isActive:
                 raise explain_failure(query.exception())
-            with self._lock:
-                self._follow_registry()
+            self.follow()
             if time.monotonic() - self._last_batch > _WARM_AFTER_SECONDS:
                 self._keep_warm()
         self._stop_between_batches(query)
         failure = query.exception()
         if failure is not None:
             raise explain_failure(failure)
+
+    @property
+    def version(self) -> int:
+        """The version of the subscriptions that the next batch has."""
+        return self._registry.version
+
+    def follow(self) -> None:
+        """Take the changes of subscriptions that there are now; `run` does it all the time."""
+        with self._lock:
+            self._follow_registry()
 
     def stop(self) -> None:
         """Let `run` come to its end; may be called from a signal handler."""

@@ -99,8 +99,15 @@ class _OnePartition:
 
     def _producer(self) -> Any:  # noqa: ANN401
         if self._writer is None:
+            # In kafka-python, one record that Kafka refuses ends an idempotent producer for good.
+            # One request at a time keeps the order all the same.
             self._writer = open_client(
-                KafkaProducer, self._settings, acks="all", enable_idempotence=True, linger_ms=1
+                KafkaProducer,
+                self._settings,
+                acks="all",
+                enable_idempotence=False,
+                max_in_flight_requests_per_connection=1,
+                linger_ms=1,
             )
         return self._writer
 

@@ -76,8 +76,13 @@ def read_document(file: Path) -> bytes:
 
 def print_json(record: Mapping[str, object]) -> None:
     """Print a record as one line of JSON on standard output."""
-    # Names of files need not be UTF-8; such bytes are printed as they are.
-    click.echo(json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogateescape"))
+    try:
+        # Names of files need not be UTF-8; such bytes are printed as they are.
+        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        # Half a surrogate pair, which JSON can spell and UTF-8 can't.
+        line = json.dumps(record).encode()
+    click.echo(line)
 
 
 def error_record(document: Path, error: BrokerError) -> dict[str, object]:

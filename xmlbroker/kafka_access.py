@@ -4,9 +4,8 @@ Nothing here imports Kafka's client, and commands import what does only when the
 would start half a second later for it.
 """
 
-import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ from subscriptions.connection import KafkaSettings
 from subscriptions.errors import KafkaUnreachableError, RecordError, TopicError
 from subscriptions.model import SubscriptionKey, is_id
 from subscriptions.topic_names import TopicNames
-from xmlbroker.context import Context, print_json
+from xmlbroker.context import Context
 
 _ANSWER_SECONDS = 10
 """People wait for a command; programs that stay have the client's own, longer patience."""
@@ -95,16 +94,6 @@ def _check_addresses(servers: str) -> None:
         host, colon, port = address.strip().rpartition(":")
         if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise click.UsageError(f"`{address}` is no address of a Kafka broker: host:port")
-
-
-def print_foreign_json(record: Mapping[str, object]) -> None:
-    """Print what others wrote as a line of JSON. It may have half a surrogate pair, which JSON can
-    spell and UTF-8 can't.
-    """
-    try:
-        print_json(record)
-    except UnicodeEncodeError:
-        click.echo(json.dumps(record))
 
 
 def print_foreign_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:

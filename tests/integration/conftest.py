@@ -1,6 +1,6 @@
 """A Kafka and a Spark for the tests that need them, one of each for all tests of a process.
 
-Kafka is, in this order: the one that XMLBROKER_TEST_BOOTSTRAP_SERVERS names, one in Docker if an
+Kafka is, in this order: the one that XB_TEST_BOOTSTRAP_SERVERS names, one in Docker if an
 engine answers, one that runs from the jars. So no test is skipped for want of a Kafka.
 
 Each worker of pytest-xdist starts its own, and two of both are much for two cores: these tests are
@@ -28,7 +28,7 @@ from streaming_jobs.local.jars import jars
 from streaming_jobs.local.kafka_broker import MAX_RECORD_BYTES, EmbeddedKafka
 from streaming_jobs.session import spark_session, stop_spark
 
-BOOTSTRAP_SERVERS = "XMLBROKER_TEST_BOOTSTRAP_SERVERS"
+BOOTSTRAP_SERVERS = "XB_TEST_BOOTSTRAP_SERVERS"
 
 
 @dataclass(frozen=True)

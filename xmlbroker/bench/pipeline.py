@@ -27,6 +27,7 @@ from streaming_jobs.local.kafka_broker import EmbeddedKafka
 from streaming_jobs.session import spark_session, stop_spark
 from streaming_jobs.settings import JobSettings
 from subscriptions.connection import KafkaSettings
+from subscriptions.kafka_client import KafkaConsumer, TopicPartition, open_client
 from subscriptions.kafka_log import KafkaSubscriptionLog
 from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
 from xmlbroker.bench import books
@@ -63,17 +64,50 @@ class Bench:
         return tuple(self.names.output(f"subscriber-{each:02}") for each in range(_SUBSCRIBERS))
 
     @contextmanager
-    def broker(self, *, available_now: bool = False) -> Iterator[tuple[BrokerJob, StreamingQuery]]:
-        """The broker, running."""
+    def broker(
+        self, phases: dict[str, float] | None = None, *, available_now: bool = False
+    ) -> Iterator[tuple[BrokerJob, StreamingQuery]]:
+        """The broker, running; `phases` is told how long each part of its start took."""
         settings = JobSettings(checkpoint=self.checkpoint(), max_messages_per_batch=_BATCH)
+        last = ("", time.perf_counter())
+
+        def say(text: str) -> None:
+            nonlocal last
+            progress(text)
+            name, now = text.partition(":")[0], time.perf_counter()
+            if phases is not None and last[0]:
+                phases[last[0]] = phases.get(last[0], 0.0) + now - last[1]
+            last = (name, now)
+
         with BrokerJob(self.spark, self.kafka, settings) as job:
-            query = job.start(progress, available_now=available_now)
+            query = job.start(say, available_now=available_now)
+            say("started")
             yield job, query
-            query.stop()
+            end(query)
 
 
 def run(subscriptions: int, messages: int, seconds: float, rounds: int) -> dict[str, object]:
     """Throughput and latency for a number of subscriptions."""
+    with running(subscriptions) as bench:
+        phases: dict[str, float] = {}
+        with bench.broker(phases):
+            pass
+        progress(f"publishing {messages:,} messages")
+        publish(bench.kafka.bootstrap_servers, bench.names.messages, messages, 0)
+        figures: dict[str, object] = {
+            "bench": "pipeline",
+            "subscriptions": subscriptions,
+            "start_seconds": phases,
+            "throughput": throughput(bench, rounds),
+        }
+        if seconds:
+            figures["latency"] = latency(bench, seconds, rounds)
+        return figures
+
+
+@contextmanager
+def running(subscriptions: int) -> Iterator[Bench]:
+    """Kafka and Spark, with topics and subscriptions."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xmlbroker-")))
         progress("starting Kafka and Spark")
@@ -83,20 +117,7 @@ def run(subscriptions: int, messages: int, seconds: float, rounds: int) -> dict[
         stack.callback(stop_spark, spark)
         bench = Bench(spark, kafka, directory, subscriptions)
         set_up(bench)
-        start = time.perf_counter()
-        with bench.broker():
-            cold = time.perf_counter() - start
-        progress(f"publishing {messages:,} messages")
-        publish(kafka.bootstrap_servers, bench.names.messages, messages, 0)
-        figures: dict[str, object] = {
-            "bench": "pipeline",
-            "subscriptions": subscriptions,
-            "cold_start_seconds": cold,
-            "throughput": throughput(bench, rounds),
-        }
-        if seconds:
-            figures["latency"] = latency(bench, seconds, rounds)
-        return figures
+        yield bench
 
 
 def set_up(bench: Bench) -> None:
@@ -190,7 +211,7 @@ def latency(bench: Bench, seconds: float, rounds: int, rate: int = 500) -> dict[
         )
         caught_up(query)
         spent["identity"].append(under_load(bench, seconds, rate, seed=number))
-        query.stop()
+        end(query)
     figures: dict[str, object] = {"messages_a_second": rate}
     for which in ("p50", "p99"):
         medians = {
@@ -198,6 +219,69 @@ def latency(bench: Bench, seconds: float, rounds: int, rate: int = 500) -> dict[
         }
         figures[which] = {**medians, "ratio": medians["broker"] / medians["identity"]}
     return figures
+
+
+# Changes
+
+
+def changes(subscriptions: int, changed: int, rate: int, seconds: float) -> dict[str, object]:
+    """What subscription changes under load do to batches, and when they are effective."""
+    with running(subscriptions) as bench:
+        phases: dict[str, float] = {}
+        with bench.broker(phases) as (job, query):
+            topic = bench.names.messages
+            total = str(int(rate * seconds))
+            load = _module(
+                "pipeline_load", bench.kafka.bootstrap_servers, topic, total, str(rate), "7"
+            )
+            first = first_delivery(bench)
+            time.sleep(seconds / 3)
+            with KafkaSubscriptionLog(
+                bench.kafka.client_settings(), bench.names.subscriptions
+            ) as log:
+                log.append_all(
+                    (f"subscriber-00/new{number}".encode(), json.dumps({"query": text}).encode())
+                    for number, text in enumerate(books.book_queries(changed, VALUES, seed=99))
+                )
+                written = time.perf_counter()
+                wanted = log.end() - 1
+            while job.version < wanted:
+                job.follow()
+                time.sleep(0.01)
+            effective = time.perf_counter() - written
+            load.communicate()
+            done = [each for each in query.recentProgress if each["numInputRows"]]
+            spent = [int(each["durationMs"]["triggerExecution"]) for each in done][2:]
+        median = statistics.median(spent)
+        return {
+            "bench": "pipeline changes",
+            "subscriptions": subscriptions,
+            "changes": changed,
+            "messages_a_second": rate,
+            "start_seconds": {**phases, "first_delivery": first},
+            "effective_seconds": effective,
+            "batches": len(spent),
+            "median_batch_milliseconds": median,
+            "slowest_batch": max(spent) / median,
+        }
+
+
+def first_delivery(bench: Bench) -> float:
+    """The seconds until a first record is in an output topic."""
+    started = time.perf_counter()
+    consumer = open_client(KafkaConsumer, bench.kafka.client_settings())
+    partitions = [TopicPartition(topic, 0) for topic in bench.outputs]
+    while not any(consumer.end_offsets(partitions).values()):
+        time.sleep(0.02)
+    consumer.close()
+    return time.perf_counter() - started
+
+
+def end(query: StreamingQuery) -> None:
+    """Stop a job that is still running, between batches."""
+    if query.isActive:
+        query.processAllAvailable()
+        query.stop()
 
 
 def caught_up(query: StreamingQuery) -> None:

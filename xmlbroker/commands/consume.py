@@ -13,11 +13,10 @@ from lxml import etree
 
 from broker.errors import printable
 from subscriptions.model import moment_of, written
-from xmlbroker.context import Context
+from xmlbroker.context import Context, print_json
 from xmlbroker.kafka_access import (
     BOOTSTRAP_SERVERS,
     KafkaAccess,
-    print_foreign_json,
     subscriber_id,
 )
 
@@ -126,7 +125,7 @@ def without_duplicates(
 
 def _show(record: "Received", format_name: str) -> None:
     if format_name == "json":
-        print_foreign_json(as_data(record))
+        print_json(as_data(record))
         return
     origin = {
         "offset": f"{record.partition}/{record.offset}",

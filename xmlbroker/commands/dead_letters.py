@@ -15,11 +15,10 @@ from broker.errors import printable
 from subscriptions.errors import TopicError
 from subscriptions.model import moment_of, written
 from subscriptions.topic_names import TopicNames
-from xmlbroker.context import Context
+from xmlbroker.context import Context, print_json
 from xmlbroker.kafka_access import (
     BOOTSTRAP_SERVERS,
     KafkaAccess,
-    print_foreign_json,
     print_foreign_table,
 )
 
@@ -98,7 +97,7 @@ def list_dead_letters(
         letters, total = newest(scan(reader, reader.ends()), code, limit)
     if as_json:
         for each in letters:
-            print_foreign_json({**asdict(each), "time": written(each.time)})
+            print_json({**asdict(each), "time": written(each.time)})
     elif letters:
         columns = ("time", "source", "error", "subscription", "bytes", "detail")
         print_foreign_table(columns, (_row(each) for each in letters))
@@ -205,7 +204,7 @@ def republish_dead_letters(
         published += 1
         if as_json:
             where = {"topic": answer.topic, "partition": answer.partition, "offset": answer.offset}
-            print_foreign_json({"source": answer.name, **where})
+            print_json({"source": answer.name, **where})
 
     with kafka.advised(), open_reader(kafka) as reader:
         ends = reader.ends()

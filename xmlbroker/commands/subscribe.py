@@ -22,11 +22,10 @@ from subscriptions.model import (
     written,
 )
 from subscriptions.records import RecordLimits, decode_value, encode
-from xmlbroker.context import QUERY_FILE, Context, read_query
+from xmlbroker.context import QUERY_FILE, Context, print_json, read_query
 from xmlbroker.kafka_access import (
     BOOTSTRAP_SERVERS,
     KafkaAccess,
-    print_foreign_json,
     subscription_key,
 )
 
@@ -201,7 +200,7 @@ def _show(
     version, status = answer
     if status is None:
         if as_json:
-            print_foreign_json({"subscription": str(key), "state": None, "version": version})
+            print_json({"subscription": str(key), "state": None, "version": version})
         else:
             click.echo(f"{key}: version {version}")
         if wait:
@@ -215,7 +214,7 @@ def _show(
     if as_json:
         said = {"state": status.state.value, "version": status.version, "since": since}
         error = {} if status.error is None else {"error": status.error}
-        print_foreign_json({"subscription": str(key), **said, **error})
+        print_json({"subscription": str(key), **said, **error})
     else:
         click.echo(f"{key}: {status.state.value}, version {status.version}, since {since}")
     if status.error is not None:

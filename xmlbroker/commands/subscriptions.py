@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from subscriptions.model import State, Status, written
-from xmlbroker.context import Context
+from xmlbroker.context import Context, print_json
 from xmlbroker.kafka_access import (
     BOOTSTRAP_SERVERS,
     KafkaAccess,
-    print_foreign_json,
     print_foreign_table,
     subscriber_id,
 )
@@ -111,7 +110,7 @@ def subscriptions(
         )
     if as_json:
         for each in found:
-            print_foreign_json(each.as_data())
+            print_json(each.as_data())
         return
     if not found:
         click.echo("there are none", err=True)
