@@ -18,21 +18,24 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from broker.errors import BrokerError
 from streaming_jobs import sink, source
 from streaming_jobs.checkpoint_lock import CheckpointLock
 from streaming_jobs.failures import explain_failure
 from streaming_jobs.kill_points import KillPoint, arm, reach
+from streaming_jobs.metrics import Metrics
 from streaming_jobs.output_watch import OutputWatch
 from streaming_jobs.pins import Pin, pins_of
 from streaming_jobs.progress import BatchListener
 from streaming_jobs.rows import SCHEMA
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Snapshot, Snapshots
-from streaming_jobs.statistics import CountsParam
+from streaming_jobs.statistics import CountsParam, resident_bytes
 from streaming_jobs.transform import Transform
 from streaming_jobs.warm_up import warm_up
 from streaming_jobs.worker import EngineLimits
 from subscriptions.connection import KafkaSettings
+from subscriptions.errors import KafkaError
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
 from subscriptions.records import RecordLimits
 from subscriptions.registry import Registry
@@ -42,6 +45,7 @@ _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
 _WARM_AFTER_SECONDS = 20.0
 _STOP_SECONDS = 60.0
+_RETRY_SECONDS = 2.0
 
 Progress = Callable[[str], None]
 
@@ -62,12 +66,16 @@ class BrokerJob:
         self.limits = limits if limits is not None else EngineLimits()
         self.names = kafka.names
         self.inputs = job.input_topics or (self.names.messages,)
+        self.metrics = Metrics()
+        self._listener = BatchListener(self.metrics)
         self.batches = 0
         self.totals: dict[str, float] = {}
         """What the workers did since the start."""
         self._lock = threading.Lock()
         self._now = datetime.now(UTC)
         """The registry's time: a pin has the very moment that decided about `expires`."""
+        self._trouble: str | None = None
+        """Why the registry can't be followed, if it can't."""
         self._is_rebuilt = False
         """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._stopping = threading.Event()
@@ -120,7 +128,7 @@ class BrokerJob:
         With `available_now` it ends by itself when all messages that there are have been read.
         """
         arm()
-        self.spark.streams.addListener(BatchListener())
+        self.spark.streams.addListener(self._listener)
         progress("reading the subscriptions")
         self._registry.catch_up(
             lambda done, end: progress(f"reading the subscriptions: {done:,} of {end:,}")
@@ -129,6 +137,10 @@ class BrokerJob:
         progress(f"building the engines: {len(self._snapshots):,} subscriptions")
         self._warm_up()
         progress("starting the stream")
+        self._query = self._start_stream(available_now=available_now)
+        return self._query
+
+    def _start_stream(self, *, available_now: bool) -> StreamingQuery:
         messages = source.read(self.spark, self.kafka, self.inputs, self.job.max_messages_per_batch)
         stream = (
             messages.writeStream.foreachBatch(self._run_batch)
@@ -137,25 +149,45 @@ class BrokerJob:
         )
         if available_now:
             stream = stream.trigger(availableNow=True)
-        self._query = stream.start()
-        return self._query
+        return stream.start()
 
     def run(self) -> None:
-        """Keep the subscriptions up to date until `stop` is called, or raise what went wrong."""
-        query = self._query
-        assert query is not None
+        """Keep the subscriptions up to date until `stop` is called, or raise what went wrong.
+
+        While Kafka can't be reached it waits, and goes on where it stopped.
+        """
+        assert self._query is not None
         while not self._stopping.wait(_POLL_SECONDS):
-            if not query.status["isTriggerActive"]:
+            if not self._query.isActive:
+                self._start_again(explain_failure(self._query.exception()))
+                continue
+            if not self._query.status["isTriggerActive"]:
                 reach(KillPoint.BETWEEN)
-            if not query.isActive:
-                raise explain_failure(query.exception())
-            self.follow()
+            try:
+                self.follow()
+                self._trouble = None
+            except KafkaError as error:
+                self._wait_for_kafka(error)
+                continue
             if time.monotonic() - self._last_batch > _WARM_AFTER_SECONDS:
                 self._keep_warm()
-        self._stop_between_batches(query)
-        failure = query.exception()
+        self._stop_between_batches(self._query)
+        failure = self._query.exception()
         if failure is not None:
             raise explain_failure(failure)
+
+    def _start_again(self, failure: BrokerError) -> None:
+        """The stream has ended; if Kafka was away, it is started again, else that was it."""
+        if failure.code != "kafka-unreachable":
+            raise failure
+        self._wait_for_kafka(failure)
+        self._query = self._start_stream(available_now=False)
+
+    def _wait_for_kafka(self, error: BrokerError) -> None:
+        if self._trouble is None:
+            _LOGGER.warning("waiting for Kafka: %s", error)
+        self._trouble = error.detail
+        self._stopping.wait(_RETRY_SECONDS)
 
     @property
     def version(self) -> int:
@@ -206,6 +238,7 @@ class BrokerJob:
         try:
             self._write(messages, snapshot, suspended)
         except Py4JJavaError as error:
+            self.metrics.retried_writes.inc()
             with self._lock:
                 suspended = self._suspend_after(error, snapshot)
             self._write(messages, snapshot, suspended)
@@ -227,6 +260,7 @@ class BrokerJob:
         )
         rows = messages.mapInArrow(transform, SCHEMA)
         sink.write(rows, self.kafka, self.job.max_record_bytes)
+        self.metrics.count_batch(counts.value, time.time() * 1000)
         for name, number in counts.value.items():
             self.totals[name] = self.totals.get(name, 0.0) + number
 
@@ -267,6 +301,34 @@ class BrokerJob:
         changes = self._registry.poll()
         if changes and not self._is_rebuilt:
             self._snapshots.update((each.key, each.subscription) for each in changes)
+        self._show_registry()
+
+    def _show_registry(self) -> None:
+        registry, metrics = self._registry, self.metrics
+        active, registered = len(registry.active), len(registry.subscriptions)
+        metrics.subscriptions.labels("active").set(active)
+        metrics.subscriptions.labels("inactive").set(registered - active)
+        metrics.subscriptions.labels("refused").set(registry.refused)
+        metrics.version.set(registry.version)
+        metrics.unusable_records.set(registry.unreported)
+        metrics.memory.labels("driver").set(resident_bytes())
+
+    # Health
+
+    def why_not_live(self) -> str | None:
+        """None while the stream runs, or has yet to start; else what became of it."""
+        query = self._query
+        return None if query is None or query.isActive else "the stream has ended"
+
+    def why_not_ready(self) -> str | None:
+        """None when subscriptions are replayed, the stream runs and Kafka answers."""
+        if self._query is None:
+            return "the subscriptions are being read"
+        if not self._query.isActive:
+            return "the stream has ended"
+        if self._trouble is not None:
+            return self._trouble
+        return None
 
     def _suspend_after(self, error: Py4JJavaError, snapshot: Snapshot) -> frozenset[str]:
         """Who is left out when a write is tried again; raises if that would change nothing."""

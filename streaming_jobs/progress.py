@@ -1,6 +1,7 @@
 """What Spark tells about batches once they are committed: one line of the log for each."""
 
 import logging
+import time
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -11,12 +12,17 @@ from pyspark.sql.streaming.listener import (
 )
 
 from streaming_jobs.kill_points import KillPoint, reach
+from streaming_jobs.metrics import Metrics
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class BatchListener(StreamingQueryListener):
-    """Logs each batch with its offsets and where its time went."""
+    """Logs and counts each batch with its offsets and where its time went."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__()
+        self._metrics = metrics
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
         """Nothing to say: the job says when it is ready."""
@@ -27,6 +33,8 @@ class BatchListener(StreamingQueryListener):
         if not progress.numInputRows:
             return
         reach(KillPoint.COMMITTED)
+        behind = [float(each.metrics.get("maxOffsetsBehindLatest", 0)) for each in progress.sources]
+        self._metrics.count_commit(dict(progress.durationMs), max(behind, default=0), time.time())
         _LOGGER.info(
             "batch %d: %d messages",
             progress.batchId,

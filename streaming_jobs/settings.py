@@ -31,3 +31,9 @@ class JobSettings(BaseModel):
         ge=1_000,
         description="a record of an output topic, with key and headers (too-large-for-topic)",
     )
+    metrics_host: str = Field(
+        default="127.0.0.1", description="the address that /metrics, /live and /ready listen on"
+    )
+    metrics_port: int = Field(
+        default=0, ge=0, le=65_535, description="their port; 0: one that is free"
+    )

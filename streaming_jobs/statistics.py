@@ -3,9 +3,16 @@
 An accumulator: it is complete when the write returns, and attempts that failed don't count.
 """
 
+import resource
+from pathlib import Path
+
 from pyspark import AccumulatorParam
 
 Counts = dict[str, float]
+"""Numbers by name; what is after a colon in a name is a label."""
+
+_LARGEST = {"worker_memory"}
+"""Of these the largest counts, not the sum."""
 
 
 class CountsParam(AccumulatorParam[Counts]):
@@ -18,5 +25,15 @@ class CountsParam(AccumulatorParam[Counts]):
     def addInPlace(self, value1: Counts, value2: Counts) -> Counts:  # noqa: N802 - Spark's name
         """Both together, in the first."""
         for name, number in value2.items():
-            value1[name] = value1.get(name, 0.0) + number
+            known = value1.get(name, 0.0)
+            value1[name] = max(known, number) if name in _LARGEST else known + number
         return value1
+
+
+def resident_bytes() -> int:
+    """How much memory this process has now; at most, where that is not known."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return pages * resource.getpagesize()

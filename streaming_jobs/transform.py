@@ -1,12 +1,14 @@
 """Source records in, output records out: what a Python worker does with its part of a batch."""
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import Accumulator
 
 from broker.engine import Delivery
@@ -15,7 +17,7 @@ from broker.message_factory import OutputFormat
 from streaming_jobs.kill_points import KillPoint, reach
 from streaming_jobs.rows import Headers, Rows
 from streaming_jobs.snapshot import Snapshot
-from streaming_jobs.statistics import Counts
+from streaming_jobs.statistics import Counts, resident_bytes
 from streaming_jobs.worker import EngineLimits, EngineState, Recipient, engine_at
 from subscriptions.topic_names import TopicNames
 
@@ -52,16 +54,21 @@ class Transform:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The output records for some source records, in their order."""
-        state = engine_at(self.snapshot, self.limits)
+        counts: Counts = {}
+        state = engine_at(self.snapshot, self.limits, counts)
         for batch in batches:
             rows = Rows()
-            counts: Counts = {}
+            before = asdict(state.engine.spent)
             started = time.perf_counter()
             for source in sources(batch):
                 self.add_rows(source, state, rows, counts)
             counts["messages"] = batch.num_rows
             counts["seconds"] = time.perf_counter() - started
+            for stage, seconds in asdict(state.engine.spent).items():
+                counts[f"stage_seconds:{stage}"] = seconds - before[stage]
+            count_times(batch, counts)
             self.counts.add(counts)
+            counts = {}
             if len(rows):
                 yield rows.to_arrow()
                 reach(KillPoint.WRITING)
@@ -141,7 +148,8 @@ class Transform:
             headers.append(("xb-omitted-bytes", str(len(value or b"")).encode()))
             key = value = None
         rows.add(topic, key, value, headers)
-        counts["dead_letters"] = counts.get("dead_letters", 0) + 1
+        name = f"dead_letters:{error.code}"
+        counts[name] = counts.get(name, 0) + 1
 
 
 def sources(batch: pa.RecordBatch) -> Iterator[Source]:
@@ -153,6 +161,14 @@ def sources(batch: pa.RecordBatch) -> Iterator[Source]:
     ):
         place = f"{topic}/{partition}/{offset}".encode()
         yield Source(place, key, value, passed_on(headers))
+
+
+def count_times(batch: pa.RecordBatch, counts: Counts) -> None:
+    """Count messages by when they were published, and say how large the worker is."""
+    stamps = pc.cast(batch.column("timestamp"), pa.int64())
+    for slot, count in Counter(stamp // 50_000 for stamp in stamps.to_pylist()).items():
+        counts[f"published_ms:{slot * 50}"] = float(count)
+    counts["worker_memory"] = float(resident_bytes())
 
 
 def passed_on(headers: list[dict[str, Any]] | None) -> Headers:

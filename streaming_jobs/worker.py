@@ -15,6 +15,7 @@ from broker.limits import MessageLimits, QueryLimits, ResultLimits
 from broker.message_factory import OutputFormat
 from broker.query import parse
 from streaming_jobs.snapshot import Entry, Snapshot
+from streaming_jobs.statistics import Counts
 
 _LOGGER = logging.getLogger(__name__)
 _PROGRESS_EVERY = 10_000
@@ -100,12 +101,15 @@ class EngineState:
 _state: EngineState | None = None
 
 
-def engine_at(snapshot: Snapshot, limits: EngineLimits) -> EngineState:
+def engine_at(
+    snapshot: Snapshot, limits: EngineLimits, counts: Counts | None = None
+) -> EngineState:
     """The engine of the worker that this runs in, brought to a snapshot."""
     global _state  # noqa: PLW0603 - one for each worker process, that is what it is for
     state = _state
     if state is None or state.limits != limits or not state.follow(snapshot):
         _state = None  # free the old one before the new one is built
+        started = time.monotonic()
         state = EngineState(snapshot, limits)
         followed = state.follow(snapshot)
         assert followed, "a snapshot leads from its base to itself"
@@ -113,4 +117,7 @@ def engine_at(snapshot: Snapshot, limits: EngineLimits) -> EngineState:
         gc.collect()
         gc.freeze()
         _state = state
+        if counts is not None:
+            counts["engine_builds"] = 1
+            counts["engine_build_seconds"] = time.monotonic() - started
     return state

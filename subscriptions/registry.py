@@ -111,6 +111,11 @@ class Registry:
         """The subscribers that have no topic to deliver to, each with the reason."""
         return {subscriber: each.reason for subscriber, each in self._suspended.items()}
 
+    @property
+    def refused(self) -> int:
+        """How many keys have a refused record as their last one."""
+        return len(self._set.refused)
+
     def digest(self) -> str:
         """The fingerprint of all that are registered; see `SubscriptionSet.digest`."""
         return self._set.digest()

@@ -88,6 +88,7 @@ def start_kafka(stack: ExitStack, directory: Path) -> str:
 def run_job(settings: Settings, announced: dict[str, str]) -> None:
     """Run the job until it is stopped; says on standard output when it is ready."""
     from streaming_jobs.broker_job import BrokerJob  # noqa: PLC0415 - Spark takes a second to import
+    from streaming_jobs.health import HealthServer  # noqa: PLC0415
     from streaming_jobs.local.jars import jars  # noqa: PLC0415
     from streaming_jobs.session import spark_session, stop_spark  # noqa: PLC0415
     from streaming_jobs.shipping import is_local, ship_packages  # noqa: PLC0415
@@ -110,9 +111,21 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
                 shipped = tempfile.TemporaryDirectory(prefix="xmlbroker-")
                 ship_packages(spark, Path(stack.enter_context(shipped)))
         job = stack.enter_context(BrokerJob(spark, settings.kafka, settings.job, limits))
+        health = HealthServer(
+            job.metrics.registry,
+            job.why_not_live,
+            job.why_not_ready,
+            settings.job.metrics_host,
+            settings.job.metrics_port,
+        )
+        stack.enter_context(health)
         with said("starting the broker") as say:
             job.start(say)
-        print_json({"bootstrap_servers": settings.kafka.bootstrap_servers, **announced})
+        ready = {
+            "bootstrap_servers": settings.kafka.bootstrap_servers,
+            "metrics_url": f"{health.address}/metrics",
+        }
+        print_json({**ready, **announced})
         sys.stdout.flush()
         with stopped_by_signals(job.stop):
             job.run()

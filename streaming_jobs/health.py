@@ -1,0 +1,69 @@
+"""The job's HTTP endpoints: `/metrics` for Prometheus, `/live` and `/ready` for schedulers."""
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+Check = Callable[[], str | None]
+"""None if all is well, else the reason why not."""
+
+
+class HealthServer:
+    """A small server on a thread of its own."""
+
+    def __init__(
+        self, registry: CollectorRegistry, live: Check, ready: Check, host: str, port: int
+    ) -> None:
+        checks = {"/live": live, "/ready": ready}
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = self.path.partition("?")[0]
+                if path == "/metrics":
+                    self.answer(200, CONTENT_TYPE_LATEST, generate_latest(registry))
+                elif path in checks:
+                    reason = checks[path]()
+                    state = {"ok": reason is None, "reason": reason}
+                    status = 200 if reason is None else 503
+                    self.answer(status, "application/json", json.dumps(state).encode() + b"\n")
+                else:
+                    self.answer(404, "text/plain", b"/metrics, /live, /ready\n")
+
+            def answer(self, status: int, content_type: str, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", content_type)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Requests of a scraper every few seconds are no news."""
+
+        self._server = ThreadingHTTPServer((host, port), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        host, port = self._server.server_address[:2]
+        return f"http://{host!s}:{port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
