@@ -279,12 +279,18 @@ class BrokerJob:
             self._registry.suspend(failed)
             self._follow_registry()
         registry, suspended = self._registry, frozenset(self._registry.suspended)
-        pin = Pin(registry.version, registry.digest(), self._now.isoformat(), tuple(suspended))
+        pin = Pin(
+            registry.version,
+            registry.digest(),
+            self._now.isoformat(),
+            tuple(suspended),
+            tuple((key.decode(), each.to_bytes().decode()) for key, each in registry.kept.items()),
+        )
         self._pins.write(batch, pin)
         return self._snapshots.current(), suspended
 
     def _rebuilt(self, pin: Pin) -> tuple[Snapshot, frozenset[str]]:
-        set_then = self._registry.rebuild(pin.version, pin.digest)
+        set_then = self._registry.rebuild(pin.version, pin.digest, pin.statuses)
         active = {
             key: each
             for key, each in set_then.active_at(pin.moment).items()

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from broker.errors import BrokerError
+from subscriptions.model import Status
 
 _KEPT = 100
 """Spark keeps as many batches in its logs; none older comes again."""
@@ -33,11 +34,18 @@ class Pin:
     digest: str
     time: str
     suspended: tuple[str, ...] = ()
+    kept: tuple[tuple[str, str], ...] = ()
+    """Keys and statuses of refusals beside which an earlier record stays in force."""
 
     @property
     def moment(self) -> datetime:
         """The time as such."""
         return datetime.fromisoformat(self.time)
+
+    @property
+    def statuses(self) -> dict[bytes, Status]:
+        """The refusals as the registry takes them."""
+        return {key.encode(): Status.parse(status.encode()) for key, status in self.kept}
 
     def to_bytes(self) -> bytes:
         """As it is kept."""
@@ -53,6 +61,7 @@ class Pin:
                 str(read["digest"]),
                 str(read["time"]),
                 tuple(read["suspended"]),
+                tuple((str(key), str(status)) for key, status in read["kept"]),
             )
         except (ValueError, KeyError, TypeError):
             raise PinError("torn-pin", "the version of a batch can't be read") from None

@@ -120,7 +120,19 @@ class Registry:
         """The fingerprint of all that are registered; see `SubscriptionSet.digest`."""
         return self._set.digest()
 
-    def rebuild(self, version: int, digest: str | None = None) -> SubscriptionSet:
+    @property
+    def kept(self) -> dict[bytes, Status]:
+        """The refusals beside which an earlier record stays in force.
+
+        Who wants to rebuild this version later has to keep them: the log may have lost the record,
+        and the status topic has only the last status of a key.
+        """
+        refused = self._set.refused
+        return {key: each for key, each in refused.items() if each.active_record is not None}
+
+    def rebuild(
+        self, version: int, digest: str | None = None, kept: Mapping[bytes, Status] | None = None
+    ) -> SubscriptionSet:
         """The subscriptions as of an older version; see `registry_at`. What has not changed since
         is not checked again.
         """
@@ -129,7 +141,7 @@ class Registry:
             version,
             digest=digest,
             limits=self._limits,
-            statuses={**self._keeping, **self._set.refused},
+            statuses={**self._keeping, **self._set.refused, **(kept or {})},
             known=self._set.subscriptions,
         )
 

@@ -92,10 +92,10 @@ def check(together: PlannedTogether[int], queries: dict[int, Flwr], messages: li
             if (result := reference.transform(query, message)).groups
         }
         got = {}
-        for number, result in together.run(message, LIMITS):
-            assert not isinstance(result, ResultError)
+        for number, outcome in together.run(message, LIMITS):
+            assert not isinstance(outcome, ResultError)
             assert number not in got
-            got[number] = result.groups
+            got[number] = outcome.groups
         assert got == wanted
         total += len(got)
     return total

@@ -1,6 +1,7 @@
 """The registry against a plain dictionary, whatever comes in whatever order."""
 
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from hypothesis.stateful import (
 )
 
 from subscriptions.log import InMemoryLog, InMemoryStatusLog
-from subscriptions.model import State, SubscriptionKey, SubscriptionRecord
+from subscriptions.model import State, Status, SubscriptionKey, SubscriptionRecord
 from subscriptions.records import encode
 from subscriptions.registry import Registry
 from subscriptions.subscription_set import registry_at
@@ -23,6 +24,15 @@ KEYS = st.sampled_from([SubscriptionKey("a", "x"), SubscriptionKey("b", "y")])
 QUERIES = st.sampled_from(["//a", "/a/b", "//a[b = 1]", "for $v in //a return <o>{$v/b}</o>"])
 MALFORMED = st.sampled_from([case.value for case in HOSTILE if len(case.value) < 1000])
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+class Pinned(NamedTuple):
+    """What a batch writes down, and what it should find again."""
+
+    version: int
+    digest: str
+    kept: dict[bytes, Status]
+    model: dict[SubscriptionKey, tuple[int, str, bool]]
 
 
 class RegistryMachine(RuleBasedStateMachine):
@@ -35,7 +45,7 @@ class RegistryMachine(RuleBasedStateMachine):
         self.model: dict[SubscriptionKey, tuple[int, str, bool]] = {}
         self.states: dict[bytes, State] = {}
         self.engine: dict[SubscriptionKey, tuple[int, str, bool]] = {}
-        self.pinned: list[tuple[int, str, dict[SubscriptionKey, tuple[int, str, bool]]]] = []
+        self.pinned: list[Pinned] = []
         self.is_behind = False
         self.restart()
 
@@ -110,7 +120,10 @@ class RegistryMachine(RuleBasedStateMachine):
     @rule()
     def pin(self) -> None:
         self.poll()
-        self.pinned.append((self.registry.version, self.registry.digest(), dict(self.model)))
+        registry = self.registry
+        self.pinned.append(
+            Pinned(registry.version, registry.digest(), registry.kept, dict(self.model))
+        )
 
     # What holds
 
@@ -149,8 +162,8 @@ class RegistryMachine(RuleBasedStateMachine):
 
     @invariant()
     def pinned_versions_can_be_had_again(self) -> None:
-        for version, digest, model in self.pinned:
-            rebuilt = self.registry.rebuild(version, digest)
+        for version, digest, kept, model in self.pinned:
+            rebuilt = self.registry.rebuild(version, digest, kept)
             assert {key: each.version for key, each in rebuilt.subscriptions.items()} == {
                 key: each[0] for key, each in model.items()
             }
