@@ -180,10 +180,13 @@ def bench_transform(rounds: int, as_json: bool) -> None:
             f"{alone['ratio']:.0f}",
         )
     Console().print(shared)
-    plans = Table("plan, 500 queries on bibs", "ms", "ratio")
-    for timing in figures["strategies"]:
-        milliseconds = f"{timing['microseconds'] / 1000:.1f}"
-        plans.add_row(timing["name"], milliseconds, f"{timing['ratio']:.2f}")
+    parts = figures["strategies"]
+    plans = Table("plan, each query alone, bibs", *(f"{part['queries']:,}" for part in parts))
+    for timings in zip(*(part["timings"] for part in parts), strict=True):
+        plans.add_row(
+            timings[0]["name"],
+            *(f"{each['microseconds'] / 1000:.0f} ms, {each['ratio']:.2f}" for each in timings),
+        )
     Console().print(plans)
     factory = figures["factory"]
     click.echo(

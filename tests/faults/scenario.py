@@ -1,0 +1,182 @@
+"""A broker under test from the first message to the verdict: traffic, checkpoint, ledger."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Protocol
+
+from broker.documents import Message as ParsedMessage
+from broker.message_factory import OutputFormat
+from subscriptions.errors import RecordError
+from subscriptions.model import SubscriptionRecord
+from subscriptions.records import check_record
+from tests.faults.batches import Batches
+from tests.faults.expectations import expect
+from tests.faults.ledger import DeadLetter, Delivered, Expected, History, Place, Report, check
+from tests.faults.traffic import Message, Record, Traffic, wait_until
+from tests.oracles.strategies import PROLOG, QueryMaker, random_message
+
+REST_SECONDS = 180.0
+
+
+class Job(Protocol):
+    """Whatever runs the broker."""
+
+    @property
+    def is_alive(self) -> bool: ...
+
+
+class Scenario:
+    """One prefix and one checkpoint."""
+
+    def __init__(self, traffic: Traffic, checkpoint: Path, seed: int) -> None:
+        self.traffic = traffic
+        self.batches = Batches(checkpoint)
+        self.rng = Random(seed)
+        self.largest_results: dict[str, int] = {}
+        """What the topics of some subscribers take."""
+        print(f"seed {seed}")
+
+    # Input
+
+    def messages(self, count: int, distinct: int = 40) -> list[Message]:
+        """Random messages over few names; many are equal, so that the oracle is asked once."""
+        values = [random_message(self.rng) for _ in range(min(count, distinct))]
+        return [Message(self.rng.choice(values)) for _ in range(count)]
+
+    def queries(self, messages: Iterable[Message], count: int) -> list[dict[str, object]]:
+        """Records of filters and transformations in both formats, made around these messages."""
+        values = [each.value for each in messages if each.value is not None]
+        records: list[dict[str, object]] = []
+        while len(records) < count:
+            maker = QueryMaker(ParsedMessage.parse(self.rng.choice(values)), self.rng)
+            made = maker.filter() if self.rng.random() < 0.5 else maker.flwr()
+            format = self.rng.choice(list(OutputFormat))
+            record = SubscriptionRecord(query=PROLOG + made, format=format)
+            try:
+                check_record(record)
+            except RecordError:
+                continue
+            records.append(json.loads(json.dumps(record.to_data())))
+        return records
+
+    # Rest and verdict
+
+    def lag(self) -> int:
+        """How many stored messages are in no committed batch."""
+        committed = self.batches.committed()
+        ends = self.traffic.ends([self.traffic.input])
+        return sum(
+            end - committed.get((each.topic, each.partition), 0) for each, end in ends.items()
+        )
+
+    def come_to_rest(self, job: Job, seconds: float = REST_SECONDS) -> None:
+        """Wait until all that was sent is processed."""
+        self.traffic.settle()
+
+        def is_at_rest() -> bool:
+            assert job.is_alive, "the job has ended"
+            return self.lag() == 0
+
+        wait_until(is_at_rest, "all messages are processed", seconds)
+
+    def history(self, may_lack: frozenset[str] = frozenset()) -> History:
+        """All that came out, and all that should have."""
+        self.traffic.settle()
+        lag = self.lag()
+        topics = self.traffic.topics()
+        outputs = [each for each in topics if each.startswith(f"{self.traffic.prefix}.out")]
+        stored = self.traffic.stored()
+        return History(
+            prefix=self.traffic.prefix,
+            sent=self.traffic.sent,
+            stored=stored,
+            expected={
+                place: expected
+                for place, line in stored.items()
+                if (expected := self._expected(place, line.id)) is not None
+            },
+            delivered=[delivered_of(each) for each in self.traffic.drain(outputs)],
+            dead_letters=[
+                dead_letter_of(each)
+                for each in self.traffic.drain([f"{self.traffic.prefix}.dead-letters"])
+            ],
+            lag=lag,
+            may_lack=may_lack,
+        )
+
+    def _expected(self, place: Place, identity: str) -> Expected | None:
+        judgement = self.batches.judgement(place)
+        if judgement is None:
+            return None
+        message = self.traffic.messages[identity]
+        active = {
+            name: each
+            for name, each in self.traffic.book.in_force(
+                judgement.version, judgement.moment
+            ).items()
+            if name.partition("/")[0] not in judgement.suspended
+        }
+        expected = expect(message.value, message.refused_with, judgement.version, active)
+        return self._without_too_large(expected)
+
+    def _without_too_large(self, expected: Expected) -> Expected:
+        """Results that don't fit into their topic are dead letters."""
+        too_large = [
+            (name, version)
+            for (name, version), wanted in expected.results.items()
+            if len(wanted.value) > self.largest_results.get(name.partition("/")[0], 1_000_000)
+        ]
+        if not too_large:
+            return expected
+        code = frozenset({"too-large-for-topic"})
+        return Expected(
+            expected.version,
+            {key: each for key, each in expected.results.items() if key not in too_large},
+            {**expected.refusals, **{name: code for name, _ in too_large}},
+        )
+
+    def verify(
+        self, *, repeated_batches: int = 0, may_lack: frozenset[str] = frozenset()
+    ) -> Report:
+        """The ledger's verdict; all duplicates must be of so many batches at most."""
+        most = 10**9 if repeated_batches else 0
+        report = check(self.history(may_lack), most_duplicates=most)
+        shown = "\n".join(f"{each.check.name}: {each.text}" for each in report.faults[:20])
+        assert not report.faults, f"{len(report.faults)} faults\n{shown}"
+        repeated = {self.batches.of(place) for place in report.duplicates}
+        assert len(repeated) <= repeated_batches, f"batches {repeated} came again"
+        versions = self.batches.versions()
+        assert versions == sorted(versions), "a batch had an older version than the one before it"
+        print(
+            f"{len(self.batches)} batches, {report.matched} matched, {report.unmatched} unmatched, "
+            f"{report.dead} dead letters, {report.deliveries} deliveries, "
+            f"{report.raw_duplicates} duplicates"
+        )
+        return report
+
+
+def delivered_of(record: Record) -> Delivered:
+    """A record of an output topic, by what the interface promises of it."""
+    return Delivered(
+        topic=record.place.topic,
+        id=record.header("xb-id"),
+        subscription=record.header("xb-subscription"),
+        version=int(record.header("xb-version")),
+        source=Place.parse(record.header("xb-source")),
+        value=record.value,
+    )
+
+
+def dead_letter_of(record: Record) -> DeadLetter:
+    """A record of the dead-letter topic."""
+    assert record.header("xb-error-detail")
+    omitted = record.header("xb-omitted-bytes") if record.has("xb-omitted-bytes") else None
+    return DeadLetter(
+        source=Place.parse(record.header("xb-source")),
+        code=record.header("xb-error"),
+        subscription=record.header("xb-subscription") if record.has("xb-subscription") else None,
+        value=record.value,
+        omitted_bytes=None if omitted is None else int(omitted),
+    )
