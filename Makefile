@@ -19,10 +19,11 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: $(INSTALLED)
 	@$(BIN)/python -m samples.demo
 
-# First what needs no Kafka, on two cores; then one Kafka and one Spark for all the rest.
+# First what needs no Kafka, on two cores; then one Kafka and one Spark for each of the others.
 test: lint
 	$(PYTEST) -n 2 --ignore tests/conformance --ignore tests/integration --ignore tests/faults
-	$(PYTEST) -m "not slow" tests/integration tests/faults
+	$(PYTEST) -m "not slow" tests/integration
+	$(PYTEST) -m "not slow" tests/faults
 
 # Kills, outages, torn files: all of them, minutes.
 test-faults: $(INSTALLED)
