@@ -1,8 +1,12 @@
 """The settings of the Spark job."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+SparkName = Annotated[str, StringConstraints(pattern=r"^spark\.[A-Za-z0-9]")]
+"""The name of a setting of Spark's: it passes over others in silence."""
 
 
 class JobSettings(BaseModel):
@@ -25,6 +29,10 @@ class JobSettings(BaseModel):
     )
     executor_memory: str = Field(
         default="1g", description="memory of each executor, on a cluster: spark.executor.memory"
+    )
+    spark: dict[SparkName, str] = Field(
+        default={},
+        description="more settings of Spark, by their names; they go before the broker's own",
     )
     max_record_bytes: int = Field(
         default=1_000_000,

@@ -12,6 +12,7 @@ from types import FrameType
 import click
 from rich.console import Console
 
+from streaming_jobs.settings import JobSettings
 from xmlbroker.context import Context, print_json
 from xmlbroker.settings import Settings
 
@@ -104,7 +105,7 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
                 "xmlbroker",
                 settings.job.master,
                 jars=connector,
-                settings={"spark.executor.memory": settings.job.executor_memory},
+                settings=spark_settings(settings.job),
             )
             stack.callback(stop_spark, spark)
             if not is_local(settings.job.master):
@@ -130,6 +131,11 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
         with stopped_by_signals(job.stop):
             job.run()
         _LOGGER.info("stopped between batches")
+
+
+def spark_settings(job: JobSettings) -> dict[str, str]:
+    """What Spark is told beside the broker's own settings; `job.spark` has the last word."""
+    return {"spark.executor.memory": job.executor_memory, **job.spark}
 
 
 def changed(
