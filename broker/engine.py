@@ -6,6 +6,7 @@ result (`plan/candidates.py`). Those that a message matches are answered by thei
 once, whoever subscribes to them.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from broker.limits import MessageLimits, ResultLimits
 from broker.matching import Description, YFilter
 from broker.matching import Engine as Matcher
 from broker.message_factory import OutputFormat, check_template, make_output
+from broker.metrics import EngineMetrics
 from broker.plan.build import NotPlannedError, Strategy
 from broker.plan.candidates import candidates_of
 from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable, group_plan
@@ -44,16 +46,6 @@ class Delivery(NamedTuple):
     error: ResultError | None = None
 
 
-@dataclass(slots=True)
-class Spent:
-    """Where the time of an engine went, in seconds, since it was made."""
-
-    parse: float = 0.0
-    match: float = 0.0
-    transform: float = 0.0
-    serialise: float = 0.0
-
-
 @dataclass(slots=True, eq=False)
 class _Transformation:
     """A distinct transformation, and who subscribes to it."""
@@ -62,6 +54,8 @@ class _Transformation:
     plan: GroupPlan | Planned | None = None
     """None if it is walked, or has its plan together with others."""
     subscribers: dict[str, OutputFormat] = field(default_factory=dict)
+    seconds: float = 0.0
+    """What it took since `costs` was last asked."""
 
 
 @dataclass(slots=True)
@@ -110,7 +104,11 @@ class Engine:
         self.optimisation = optimisation
         self.graph = graph
         self.paths = PathTable()
-        self.spent = Spent()
+        self.metrics = EngineMetrics()
+        self.transformations: Counter[str] = Counter()
+        """How many distinct ones there are, by how they are answered."""
+        self._costly: dict[_Transformation, None] = {}
+        """Those that took time since `costs` was last asked."""
         self._labels = LabelPaths()
         self._members: dict[int, _Members] = {}
         self._index: WhereIndex[_Transformation] = WhereIndex()
@@ -151,6 +149,7 @@ class Engine:
                 self._add_to_matcher(subscription, transformation, format)
                 return
             self._unmatched[query] = transformation
+            self.transformations[self._way(transformation)] += 1
         transformation.subscribers[subscription] = format
         self._places[subscription] = _Place(None, transformation.query)
 
@@ -179,6 +178,8 @@ class Engine:
         number = self.matcher.add(candidates_of(made.query).filter)
         transformations = self._members.setdefault(number, _Members()).transformations
         transformation = transformations.setdefault(made.query, made)
+        if transformation is made:
+            self.transformations[self._way(made)] += 1
         transformation.subscribers[subscription] = format
         self._places[subscription] = _Place(number, transformation.query)
 
@@ -192,6 +193,7 @@ class Engine:
             transformation = self._unmatched[place.query]
             del transformation.subscribers[subscription]
             if not transformation.subscribers:
+                self._forget(transformation)
                 del self._unmatched[place.query]
                 if self._together is not None:
                     self._together.remove(transformation)
@@ -206,11 +208,28 @@ class Engine:
             transformation = members.transformations[place.query]
             del transformation.subscribers[subscription]
             if not transformation.subscribers:
+                self._forget(transformation)
                 del members.transformations[place.query]
         if not members.subscribers and not members.transformations:
             del self._members[place.number]
         self.matcher.remove(place.number)
         return True
+
+    def _way(self, transformation: _Transformation) -> str:
+        """How a transformation is found and answered."""
+        if transformation.query in self._unmatched:
+            return "indexed" if self._together is None else "shared-plan"
+        match transformation.plan:
+            case GroupPlan():
+                return "grouped"
+            case Planned():
+                return "planned"
+        return "walked"
+
+    def _forget(self, transformation: _Transformation) -> None:
+        """Nobody subscribes to a transformation any more."""
+        self.transformations[self._way(transformation)] -= 1
+        self._costly.pop(transformation, None)
 
     # Messages
 
@@ -218,31 +237,53 @@ class Engine:
         """What each subscription gets of a message, or a `MessageError` if it is refused."""
         self._labels = self._labels.renewed()
         started = perf_counter()
+        self.metrics.parse_runs += 1
         try:
             message = Message.parse(data, self.message_limits, self._labels)
         finally:
-            self.spent.parse += perf_counter() - started
+            self.metrics.parse_seconds += perf_counter() - started
         return self.deliveries(message)
 
     def deliveries(self, message: Message) -> list[Delivery]:
         """What each subscription gets of a parsed message. Nothing, for most of them."""
+        metrics = self.metrics
         started = perf_counter()
         numbers = self.matcher.match(message) if self._members else ()
         found = list(self._found(message, numbers))
         matched = perf_counter()
-        outcomes = list(self._outcomes(message, found))
-        transformed = perf_counter()
-        made = [
-            Delivery(subscription, message.data)
-            for number in numbers
-            for subscription in self._members[number].subscribers
-        ]
-        for transformation, result in outcomes:
+        metrics.match_runs += 1
+        metrics.match_seconds += matched - started
+        made = []
+        for number in numbers:
+            subscribers = self._members[number].subscribers
+            if subscribers:
+                metrics.matches += 1
+                made += [Delivery(subscription, message.data) for subscription in subscribers]
+        before = perf_counter()
+        for transformation, result in self._outcomes(message, found):
+            transformed = perf_counter()
             made += self._deliver(transformation, result, message)
-        self.spent.match += matched - started
-        self.spent.transform += transformed - matched
-        self.spent.serialise += perf_counter() - transformed
+            after = perf_counter()
+            metrics.transform_runs += 1
+            metrics.transform_seconds += transformed - before
+            metrics.serialise_seconds += after - transformed
+            transformation.seconds += after - before
+            self._costly[transformation] = None
+            before = after
         return made
+
+    def costs(self) -> Iterator[tuple[str, float]]:
+        """The seconds that subscriptions took by themselves since this was last asked.
+
+        What all share, parsing and matching, is nobody's; equal transformations share theirs.
+        """
+        for transformation in self._costly:
+            # Those that have gone meanwhile have nobody to tell.
+            share = transformation.seconds / max(1, len(transformation.subscribers))
+            transformation.seconds = 0.0
+            for subscription in transformation.subscribers:
+                yield subscription, share
+        self._costly.clear()
 
     def results(self, message: Message) -> Iterator[Result]:
         """The groups of all distinct transformations that a message has a result for."""
@@ -262,7 +303,9 @@ class Engine:
         self, message: Message, candidates: Iterable[Found]
     ) -> Iterator[tuple[_Transformation, Result | ResultError]]:
         if self._together is not None:
+            fallbacks = self._together.fallbacks
             yield from self._together.run(message, self.result_limits)
+            self.metrics.dtd_fallbacks += self._together.fallbacks - fallbacks
         executor: Executor | None = None
         for found in candidates:
             for transformation in found.transformations:
@@ -296,6 +339,9 @@ class Engine:
         if plan is None:
             return reference.transform(transformation.query, message, self.result_limits)
         if isinstance(plan, Planned):
+            assert executor is not None
+            if not plan.is_conforming(executor):
+                self.metrics.dtd_fallbacks += 1
             return plan.run(message, self.result_limits, executor)
         if found.bound is None:
             return found.groups.run(plan, self.result_limits)
@@ -307,20 +353,30 @@ class Engine:
         made: dict[OutputFormat, bytes | ResultError | None] = {}
         if isinstance(result, ResultError):
             made = dict.fromkeys(OutputFormat, result)
+            self._count_error(result)
         elif not result.groups:
             return
+        else:
+            self.metrics.matches += 1
+            self.metrics.bindings += len(result.groups)
         for subscription, format in transformation.subscribers.items():
             if format not in made:
                 assert isinstance(result, Result)
+                self.metrics.serialise_runs += 1
                 try:
                     made[format] = make_output(result, message, format, self.result_limits)
                 except ResultError as error:
                     made[format] = error
+                    self._count_error(error)
             output = made[format]
             if isinstance(output, ResultError):
                 yield Delivery(subscription, None, output)
             elif output is not None:
                 yield Delivery(subscription, output)
+
+    def _count_error(self, error: ResultError) -> None:
+        if error.code == "budget-exceeded":
+            self.metrics.budget_overruns += 1
 
     def explain(self, subscription: str) -> list[str]:
         """How a subscription is answered, a line for each thing to know; KeyError if unknown."""

@@ -25,6 +25,7 @@ from streaming_jobs.failures import explain_failure
 from streaming_jobs.kill_points import KillPoint, arm, reach
 from streaming_jobs.metrics import Metrics
 from streaming_jobs.output_watch import OutputWatch
+from streaming_jobs.overview import Overview
 from streaming_jobs.pins import Pin, pins_of
 from streaming_jobs.progress import BatchListener
 from streaming_jobs.rows import SCHEMA
@@ -37,6 +38,7 @@ from streaming_jobs.worker import EngineLimits
 from subscriptions.connection import KafkaSettings
 from subscriptions.errors import KafkaError
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
+from subscriptions.model import State
 from subscriptions.records import RecordLimits
 from subscriptions.registry import Registry
 from subscriptions.topics import TopicAdmin, TopicSettings
@@ -46,6 +48,7 @@ _POLL_SECONDS = 0.2
 _WARM_AFTER_SECONDS = 20.0
 _STOP_SECONDS = 60.0
 _RETRY_SECONDS = 2.0
+_STATES = (State.ACTIVE, State.PAUSED, State.EXPIRED, State.SUSPENDED)
 
 Progress = Callable[[str], None]
 
@@ -67,10 +70,11 @@ class BrokerJob:
         self.names = kafka.names
         self.inputs = job.input_topics or (self.names.messages,)
         self.metrics = Metrics()
-        self._listener = BatchListener(self.metrics)
+        self.overview = Overview()
+        self._listener = BatchListener(self.metrics, self.overview)
         self.batches = 0
         self.totals: dict[str, float] = {}
-        """What the workers did since the start."""
+        """What the workers did since the start; no names that only some batches have."""
         self._lock = threading.Lock()
         self._now = datetime.now(UTC)
         """The registry's time: a pin has the very moment that decided about `expires`."""
@@ -80,6 +84,8 @@ class BrokerJob:
         """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._stopping = threading.Event()
         self._last_batch = time.monotonic()
+        self._rejected = 0
+        """The refused records that the metrics know of."""
         self._query: StreamingQuery | None = None
         self._stack = ExitStack()
 
@@ -187,6 +193,7 @@ class BrokerJob:
         if self._trouble is None:
             _LOGGER.warning("waiting for Kafka: %s", error)
         self._trouble = error.detail
+        self.metrics.ready.set(0)
         self._stopping.wait(_RETRY_SECONDS)
 
     @property
@@ -261,14 +268,17 @@ class BrokerJob:
         rows = messages.mapInArrow(transform, SCHEMA)
         sink.write(rows, self.kafka, self.job.max_record_bytes)
         self.metrics.count_batch(counts.value, time.time() * 1000)
+        self.overview.count_batch(counts.value)
         for name, number in counts.value.items():
-            self.totals[name] = self.totals.get(name, 0.0) + number
+            if ":" not in name:
+                self.totals[name] = self.totals.get(name, 0.0) + number
 
     def _pinned(self, batch: int) -> tuple[Snapshot, frozenset[str]]:
         """The subscriptions of a batch: those it had if it was begun before, else those of now."""
         pin = self._pins.read(batch)
         if pin is not None:
             _LOGGER.info("batch %d comes again, with version %d", batch, pin.version)
+            self._listener.version = pin.version
             return self._rebuilt(pin)
         self._follow_registry()
         if self._is_rebuilt:
@@ -287,6 +297,7 @@ class BrokerJob:
             tuple((key.decode(), each.to_bytes().decode()) for key, each in registry.kept.items()),
         )
         self._pins.write(batch, pin)
+        self._listener.version = pin.version
         return self._snapshots.current(), suspended
 
     def _rebuilt(self, pin: Pin) -> tuple[Snapshot, frozenset[str]]:
@@ -311,13 +322,17 @@ class BrokerJob:
 
     def _show_registry(self) -> None:
         registry, metrics = self._registry, self.metrics
-        active, registered = len(registry.active), len(registry.subscriptions)
-        metrics.subscriptions.labels("active").set(active)
-        metrics.subscriptions.labels("inactive").set(registered - active)
-        metrics.subscriptions.labels("refused").set(registry.refused)
+        self.overview.follow(registry)
+        for state in _STATES:
+            metrics.subscriptions.labels(state.value).set(registry.census.states[state])
+        metrics.subscriptions.labels(State.REJECTED.value).set(registry.refused)
+        rejected = registry.census.refused_records
+        metrics.rejected_records.inc(rejected - self._rejected)
+        self._rejected = rejected
         metrics.version.set(registry.version)
         metrics.unusable_records.set(registry.unreported)
         metrics.memory.labels("driver").set(resident_bytes())
+        metrics.ready.set(self.why_not_ready() is None)
 
     # Health
 

@@ -1,11 +1,13 @@
-"""The job's HTTP endpoints: `/metrics` for Prometheus, `/live` and `/ready` for schedulers."""
+"""The job's HTTP endpoints: `/metrics` for Prometheus, `/live` and `/ready` for schedulers, and
+`/top` for `xmlbroker top`.
+"""
 
 import json
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
@@ -17,7 +19,14 @@ class HealthServer:
     """A small server on a thread of its own."""
 
     def __init__(
-        self, registry: CollectorRegistry, live: Check, ready: Check, host: str, port: int
+        self,
+        registry: CollectorRegistry,
+        live: Check,
+        ready: Check,
+        top: Callable[[], dict[str, Any]],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
     ) -> None:
         checks = {"/live": live, "/ready": ready}
 
@@ -31,8 +40,11 @@ class HealthServer:
                     state = {"ok": reason is None, "reason": reason}
                     status = 200 if reason is None else 503
                     self.answer(status, "application/json", json.dumps(state).encode() + b"\n")
+                elif path == "/top":
+                    shown = {**top(), "not_ready": ready()}
+                    self.answer(200, "application/json", json.dumps(shown).encode() + b"\n")
                 else:
-                    self.answer(404, "text/plain", b"/metrics, /live, /ready\n")
+                    self.answer(404, "text/plain", b"/metrics, /live, /ready, /top\n")
 
             def answer(self, status: int, content_type: str, body: bytes) -> None:
                 self.send_response(status)

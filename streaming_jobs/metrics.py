@@ -1,17 +1,21 @@
 """What Prometheus is told: all of it is on the driver, counted once for each batch.
 
-No label has the name of a subscriber or a subscription: there may be a hundred thousand.
+No label has the name of a subscriber or a subscription: there may be a hundred thousand. Those that
+take most time and bytes are told by `overview.py`.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from streaming_jobs.statistics import Counts
+from streaming_jobs.tally import STAGES
 
 _LATENCY_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
+_BATCH_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 
 
 class Latency(Collector):
@@ -25,8 +29,7 @@ class Latency(Collector):
     def observe(self, seconds: float, count: float) -> None:
         """So many messages had this latency."""
         seconds = max(0.0, seconds)
-        place = next((n for n, bound in enumerate(_LATENCY_BOUNDS) if seconds <= bound), -1)
-        self._buckets[place] += count
+        self._buckets[bisect_left(_LATENCY_BOUNDS, seconds)] += count
         self._sum += seconds * count
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
@@ -50,36 +53,108 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.latency = Latency(self.registry)
-        self.messages = self._counter("messages", "Messages that batches had.")
+        # What the workers did
+        self.messages = self._counter("messages", "Messages that batches had.", "topic")
+        self.input_bytes = self._counter("input_bytes", "Bytes of those messages.")
         self.deliveries = self._counter("deliveries", "Records written to output topics.")
         self.output_bytes = self._counter("output_bytes", "Bytes of those records' values.")
         self.dead_letters = self._counter("dead_letters", "Dead letters by reason.", "code")
         self.stage_seconds = self._counter(
             "stage_seconds", "Time of the workers' engines by stage.", "stage"
         )
+        self.stage_runs = self._counter(
+            "stage_runs",
+            "How often: messages parsed and matched, transformations answered, outputs made.",
+            "stage",
+        )
+        self.matches = self._counter("matches", "Distinct queries that had a result, by message.")
+        self.bindings = self._counter("bindings", "Groups that transformations made.")
+        self.budget_overruns = self._counter("budget_overruns", "Results refused for their size.")
+        self.dtd_fallbacks = self._counter(
+            "dtd_fallbacks", "Plans put aside for messages that don't conform to the DTD."
+        )
+        self.cache_look_ups = self._counter(
+            "cache_look_ups", "Label paths that messages asked the automata for."
+        )
+        self.cache_misses = self._counter(
+            "cache_misses", "Label paths that were not in the cache: the NFA was stepped."
+        )
         self.engine_builds = self._counter("engine_builds", "Engines built from the beginning.")
         self.engine_build_seconds = self._counter("engine_build_seconds", "Time that took.")
+        self.reloads = self._counter("reloads", "Changes of subscriptions taken by engines.")
+        self.reload_seconds = self._counter("reload_seconds", "Time that took.")
+        self.automaton_states = self._gauge(
+            "automaton_states", "States of the NFA, and of what is determinised of it.", "kind"
+        )
+        self.automaton_cache_bytes = self._gauge(
+            "automaton_cache_bytes", "Memory of what is determinised."
+        )
+        self.active_states_bound = self._gauge(
+            "active_states_bound", "States that all filters can keep active at once, summed up."
+        )
+        self.matcher_queries = self._gauge(
+            "matcher_queries", "Distinct filters in the automaton, those of transformations too."
+        )
+        self.transformations = self._gauge(
+            "transformations", "Distinct transformations by how they are answered.", "way"
+        )
+        # What Spark says
         self.batches = self._counter("batches", "Batches that were committed.")
+        self.batch_seconds = Histogram(
+            "xmlbroker_batch_seconds",
+            "Time of batches.",
+            buckets=_BATCH_BOUNDS,
+            registry=self.registry,
+        )
         self.phase_seconds = self._counter(
             "batch_phase_seconds", "Time of batches by Spark's phases.", "phase"
         )
         self.retried_writes = self._counter(
             "retried_writes", "Batches whose output was written again, for a topic's sake."
         )
-        self.batch_seconds = self._gauge("batch_seconds", "Time of the last batch.")
-        self.batch_timestamp = self._gauge("batch_timestamp_seconds", "When it was committed.")
-        self.lag = self._gauge(
-            "lag_messages", "Messages not read yet, of the input partition with most of them."
+        self.batch_timestamp = self._gauge(
+            "batch_timestamp_seconds", "When the last batch was committed."
         )
+        self.lag = self._gauge("lag_messages", "Messages not read yet.", "topic")
+        # What the registry says
         self.subscriptions = self._gauge("subscriptions", "Subscriptions by state.", "state")
         self.version = self._gauge("subscription_version", "Offset of the last record taken.")
+        self.rejected_records = self._counter(
+            "rejected_records", "Subscription records refused since the start."
+        )
         self.unusable_records = self._gauge(
             "unusable_subscription_records",
             "Records of the subscription topic without a usable key.",
         )
+        self.ready = self._gauge("ready", "1 while messages and subscriptions are processed.")
         self.memory = self._gauge(
             "memory_bytes", "Resident memory of the driver, and of the largest worker.", "process"
         )
+        for stage in STAGES:
+            self.stage_seconds.labels(stage)
+            self.stage_runs.labels(stage)
+        self._plain = {
+            name: getattr(self, name)
+            for name in (
+                *("input_bytes", "deliveries", "output_bytes", "matches", "bindings"),
+                *("budget_overruns", "dtd_fallbacks", "cache_look_ups", "cache_misses"),
+                *("engine_builds", "engine_build_seconds", "reloads", "reload_seconds"),
+            )
+        }
+        self._labelled = {
+            "read": self.messages,
+            "dead_letters": self.dead_letters,
+            "stage_seconds": self.stage_seconds,
+            "stage_runs": self.stage_runs,
+        }
+        self._sizes = {
+            "engine:states": self.automaton_states.labels("nfa"),
+            "engine:cached_states": self.automaton_states.labels("determinised"),
+            "engine:cached_bytes": self.automaton_cache_bytes,
+            "engine:active_states": self.active_states_bound,
+            "engine:queries": self.matcher_queries,
+            "worker_memory": self.memory.labels("worker"),
+        }
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"xmlbroker_{name}", text, labels, registry=self.registry)
@@ -89,31 +164,27 @@ class Metrics:
 
     def count_batch(self, counts: Counts, written_ms: float) -> None:
         """What the workers did in a batch whose output is acknowledged."""
-        plain = {
-            "messages": self.messages,
-            "deliveries": self.deliveries,
-            "output_bytes": self.output_bytes,
-            "engine_builds": self.engine_builds,
-            "engine_build_seconds": self.engine_build_seconds,
-        }
         for name, number in counts.items():
             kind, _, label = name.partition(":")
-            if kind in plain:
-                plain[kind].inc(number)
-            elif kind == "dead_letters":
-                self.dead_letters.labels(label).inc(number)
-            elif kind == "stage_seconds":
-                self.stage_seconds.labels(label).inc(number)
+            if kind in self._plain:
+                self._plain[kind].inc(number)
+            elif kind in self._labelled:
+                self._labelled[kind].labels(label).inc(number)
+            elif name in self._sizes:
+                self._sizes[name].set(number)
+            elif kind == "transformations":
+                self.transformations.labels(label).set(number)
             elif kind == "published_ms":
                 self.latency.observe((written_ms - float(label)) / 1000, number)
-            elif kind == "worker_memory":
-                self.memory.labels("worker").set(number)
 
-    def count_commit(self, milliseconds: Mapping[str, int], lag: float, timestamp: float) -> None:
+    def count_commit(
+        self, milliseconds: Mapping[str, int], lag: Mapping[str, int], timestamp: float
+    ) -> None:
         """What Spark says of a batch that is committed."""
         self.batches.inc()
-        self.lag.set(lag)
+        for topic, messages in lag.items():
+            self.lag.labels(topic).set(messages)
         self.batch_timestamp.set(timestamp)
         for phase, spent in milliseconds.items():
             self.phase_seconds.labels(phase).inc(spent / 1000)
-        self.batch_seconds.set(milliseconds.get("triggerExecution", 0) / 1000)
+        self.batch_seconds.observe(milliseconds.get("triggerExecution", 0) / 1000)

@@ -11,8 +11,8 @@ from pyspark import AccumulatorParam
 Counts = dict[str, float]
 """Numbers by name; what is after a colon in a name is a label."""
 
-_LARGEST = {"worker_memory"}
-"""Of these the largest counts, not the sum."""
+_LARGEST = {"worker_memory", "engine", "transformations"}
+"""Of these the largest counts, not the sum: each worker has all of it."""
 
 
 class CountsParam(AccumulatorParam[Counts]):
@@ -26,7 +26,8 @@ class CountsParam(AccumulatorParam[Counts]):
         """Both together, in the first."""
         for name, number in value2.items():
             known = value1.get(name, 0.0)
-            value1[name] = max(known, number) if name in _LARGEST else known + number
+            is_largest = name.partition(":")[0] in _LARGEST
+            value1[name] = max(known, number) if is_largest else known + number
         return value1
 
 

@@ -1,14 +1,11 @@
 """Source records in, output records out: what a Python worker does with its part of a batch."""
 
-import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import Accumulator
 
 from broker.engine import Delivery
@@ -17,7 +14,8 @@ from broker.message_factory import OutputFormat
 from streaming_jobs.kill_points import KillPoint, reach
 from streaming_jobs.rows import Headers, Rows
 from streaming_jobs.snapshot import Snapshot
-from streaming_jobs.statistics import Counts, resident_bytes
+from streaming_jobs.statistics import Counts
+from streaming_jobs.tally import Tally
 from streaming_jobs.worker import EngineLimits, EngineState, Recipient, engine_at
 from subscriptions.topic_names import TopicNames
 
@@ -58,45 +56,39 @@ class Transform:
         state = engine_at(self.snapshot, self.limits, counts)
         for batch in batches:
             rows = Rows()
-            before = asdict(state.engine.spent)
-            started = time.perf_counter()
+            tally = Tally(state, counts)
             for source in sources(batch):
-                self.add_rows(source, state, rows, counts)
-            counts["messages"] = batch.num_rows
-            counts["seconds"] = time.perf_counter() - started
-            for stage, seconds in asdict(state.engine.spent).items():
-                counts[f"stage_seconds:{stage}"] = seconds - before[stage]
-            count_times(batch, counts)
-            self.counts.add(counts)
+                self.add_rows(source, state, rows, tally)
+            self.counts.add(tally.finish(batch))
             counts = {}
             if len(rows):
                 yield rows.to_arrow()
                 reach(KillPoint.WRITING)
 
-    def add_rows(self, source: Source, state: EngineState, rows: Rows, counts: Counts) -> None:
+    def add_rows(self, source: Source, state: EngineState, rows: Rows, tally: Tally) -> None:
         """The results of one record, or the reason why there are none, as a dead letter."""
         if source.value is None:
             error = MessageError("no-value", "the record has no value")
-            self.add_dead_letter(source, error, None, rows, counts)
+            self.add_dead_letter(source, error, None, rows, tally)
             return
         try:
             deliveries = state.engine.process(source.value)
         except MessageError as error:
-            self.add_dead_letter(source, error, None, rows, counts)
+            self.add_dead_letter(source, error, None, rows, tally)
             return
         for delivery in deliveries:
             recipient = state.recipients[delivery.subscription]
             if recipient.subscriber not in self.suspended:
-                self.add_delivery(source, delivery, recipient, rows, counts)
+                self.add_delivery(source, delivery, recipient, rows, tally)
 
     def add_delivery(
-        self, source: Source, delivery: Delivery, recipient: Recipient, rows: Rows, counts: Counts
+        self, source: Source, delivery: Delivery, recipient: Recipient, rows: Rows, tally: Tally
     ) -> None:
         """One subscription's result."""
         payload = delivery.payload
         if payload is None:
             assert delivery.error is not None
-            self.add_dead_letter(source, delivery.error, recipient.name, rows, counts)
+            self.add_dead_letter(source, delivery.error, recipient.name, rows, tally)
             return
         is_json = recipient.format == _GROUPS and payload is not source.value
         headers: Headers = [
@@ -113,12 +105,11 @@ class Transform:
         if size > largest:
             detail = f"the record has {size} bytes, more than {largest}"
             error = BrokerError("too-large-for-topic", detail)
-            self.add_dead_letter(source, error, recipient.name, rows, counts)
+            self.add_dead_letter(source, error, recipient.name, rows, tally)
             return
         key = recipient.subscriber.encode() if self.names.shared else source.key
         rows.add(topic, key, payload, headers)
-        counts["deliveries"] = counts.get("deliveries", 0) + 1
-        counts["output_bytes"] = counts.get("output_bytes", 0) + len(payload)
+        tally.delivered(recipient.name, len(payload))
 
     def add_dead_letter(
         self,
@@ -126,7 +117,7 @@ class Transform:
         error: BrokerError,
         subscription: str | None,
         rows: Rows,
-        counts: Counts,
+        tally: Tally,
     ) -> None:
         """The record itself, with the reason: for all, or for one subscription.
 
@@ -148,8 +139,7 @@ class Transform:
             headers.append(("xb-omitted-bytes", str(len(value or b"")).encode()))
             key = value = None
         rows.add(topic, key, value, headers)
-        name = f"dead_letters:{error.code}"
-        counts[name] = counts.get(name, 0) + 1
+        tally.refused(error.code, source.place.decode(), subscription)
 
 
 def sources(batch: pa.RecordBatch) -> Iterator[Source]:
@@ -161,14 +151,6 @@ def sources(batch: pa.RecordBatch) -> Iterator[Source]:
     ):
         place = f"{topic}/{partition}/{offset}".encode()
         yield Source(place, key, value, passed_on(headers))
-
-
-def count_times(batch: pa.RecordBatch, counts: Counts) -> None:
-    """Count messages by when they were published, and say how large the worker is."""
-    stamps = pc.cast(batch.column("timestamp"), pa.int64())
-    for slot, count in Counter(stamp // 50_000 for stamp in stamps.to_pylist()).items():
-        counts[f"published_ms:{slot * 50}"] = float(count)
-    counts["worker_memory"] = float(resident_bytes())
 
 
 def passed_on(headers: list[dict[str, Any]] | None) -> Headers:

@@ -107,9 +107,10 @@ def engine_at(
     """The engine of the worker that this runs in, brought to a snapshot."""
     global _state  # noqa: PLW0603 - one for each worker process, that is what it is for
     state = _state
+    started = time.monotonic()
+    number = -1 if state is None else state.number
     if state is None or state.limits != limits or not state.follow(snapshot):
         _state = None  # free the old one before the new one is built
-        started = time.monotonic()
         state = EngineState(snapshot, limits)
         followed = state.follow(snapshot)
         assert followed, "a snapshot leads from its base to itself"
@@ -120,4 +121,7 @@ def engine_at(
         if counts is not None:
             counts["engine_builds"] = 1
             counts["engine_build_seconds"] = time.monotonic() - started
+    elif counts is not None and state.number != number:
+        counts["reloads"] = 1
+        counts["reload_seconds"] = time.monotonic() - started
     return state

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from broker.errors import BrokerError
+from subscriptions.census import Census
 from subscriptions.log import LogRecord, StatusLog, SubscriptionLog
 from subscriptions.model import State, Status, Subscription, SubscriptionKey
 from subscriptions.records import DEFAULT_LIMITS, RecordLimits
@@ -86,6 +87,7 @@ class Registry:
         self._touched: dict[SubscriptionKey, None] = {}
         self._statuses: dict[bytes, Status] = {}
         self._changes: dict[SubscriptionKey, Change] = {}
+        self.census = Census()
         self.unreported = 0
         """How many records were refused without a key to say it under."""
 
@@ -174,6 +176,7 @@ class Registry:
         }
         self._publish()
         self._changes.clear()
+        self.census.refused_records = 0
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
         """Take some of the records that came since, and what time has brought about; waits up to
@@ -218,6 +221,8 @@ class Registry:
             _LOGGER.warning("record %d of the subscription log has no usable key", record.offset)
         else:
             self._statuses[record.key] = outcome.status
+            if outcome.status.state is State.REJECTED:
+                self.census.refuse(record.key, outcome.status)
         if outcome.key is None:
             return
         self._touched[outcome.key] = None
@@ -237,6 +242,8 @@ class Registry:
         self._prepare_outputs(now)
         for key in self._touched:
             subscription = self._set.subscriptions.get(key)
+            state = None if subscription is None else self._state(subscription, now)
+            self.census.note(key, state)
             if subscription is not None and not self._is_in_force(subscription, now):
                 subscription = None
             if subscription != self._active.get(key):
@@ -250,6 +257,14 @@ class Registry:
 
     def _is_in_force(self, subscription: Subscription, now: datetime) -> bool:
         return subscription.is_active(now) and subscription.key.subscriber not in self._suspended
+
+    def _state(self, subscription: Subscription, now: datetime) -> State:
+        if subscription.record.paused:
+            return State.PAUSED
+        if subscription.is_expired(now):
+            return State.EXPIRED
+        is_in_force = self._is_in_force(subscription, now)
+        return State.ACTIVE if is_in_force else State.SUSPENDED
 
     def _refine_status(self, key: SubscriptionKey, now: datetime) -> None:
         """The record was accepted; whether it is in force is up to the time and the topics."""

@@ -19,6 +19,7 @@ from broker.matching.match_set import Part, to_bits
 from broker.matching.nfa import Nfa
 from broker.matching.patterns import Formula, Patterns, Predicates, clauses, evaluate
 from broker.matching.value_index import Tests
+from broker.metrics import CacheUse
 from broker.query import Filter
 from broker.query.syntax import ROOT, And, Condition, Exists, Not, Or, Path, Step
 
@@ -26,7 +27,10 @@ from broker.query.syntax import ROOT, And, Condition, Exists, Not, Or, Path, Ste
 class Automaton:
     """The filters of one automaton."""
 
-    def __init__(self, predicates: Predicates, max_cache_bytes: int) -> None:
+    def __init__(
+        self, predicates: Predicates, max_cache_bytes: int, cache_use: CacheUse | None = None
+    ) -> None:
+        self.cache_use = cache_use if cache_use is not None else CacheUse()
         self.nfa = Nfa()
         self.tests = Tests()
         self.marks = Marks(self.nfa)
@@ -133,6 +137,9 @@ class Automaton:
         """
         at_hand = self.determinised.use(message.labels)
         find = self.determinised.find
+        asked = present if len(self.patterns) else leaves
+        self.cache_use.looked_up += len(asked)
+        self.cache_use.missed += len(asked.difference(at_hand))
         transient: dict[int, Entry] = {}
         bits = 0
         places: set[int] = set()

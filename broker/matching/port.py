@@ -4,11 +4,12 @@ An engine knows queries by numbers, which it gives out itself: equal queries hav
 cost one. Who subscribes to a number is not its business.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker.documents import Message
 from broker.matching.match_set import MatchSet
+from broker.metrics import CacheUse
 from broker.query import Filter
 
 
@@ -25,6 +26,8 @@ class Description:
     """How many states its queries can keep active at once, summed up."""
     cache_demand: int
     """How many bytes of the cache they can demand for one label path, summed up."""
+    cache_use: CacheUse = field(default_factory=CacheUse, compare=False)
+    """How often the cache had what messages asked for, since the engine was made."""
 
 
 class Engine(Protocol):

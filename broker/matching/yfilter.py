@@ -6,6 +6,8 @@ folded into one, a little with each message, and the new one takes their place w
 and warm: no message waits for it. Filters that are removed are masked until they are folded.
 """
 
+from dataclasses import replace
+
 from broker.documents import Message
 from broker.matching.automaton import Automaton
 from broker.matching.folding import Filters, Folding, choose, is_due
@@ -15,6 +17,7 @@ from broker.matching.numbering import Numbering
 from broker.matching.patterns import Predicates
 from broker.matching.port import Description
 from broker.matching.score import Charges
+from broker.metrics import CacheUse
 from broker.query import Filter
 
 _CACHE_BYTES = 512 * 1024 * 1024
@@ -40,6 +43,7 @@ class YFilter:
         self.predicates = predicates
         self.cache_bytes = max_cache_bytes if determinise else 0
         self.settle_above = settle_above
+        self.cache_use = CacheUse()
         self.numbering = Numbering()
         self.settled: list[Filters] = []
         """The automata that take no further filters, the largest first."""
@@ -52,7 +56,7 @@ class YFilter:
         self.charges = Charges()
 
     def _new_automaton(self) -> Automaton:
-        return Automaton(self.predicates, self.cache_bytes)
+        return Automaton(self.predicates, self.cache_bytes, self.cache_use)
 
     def add(self, query: Filter) -> int:
         """Take a filter; effective with the next message."""
@@ -153,4 +157,5 @@ class YFilter:
             cached_bytes=sum(size for _, size in cached),
             active_states=self.charges.active_states,
             cache_demand=self.charges.cache_bytes,
+            cache_use=replace(self.cache_use),
         )

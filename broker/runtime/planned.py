@@ -45,10 +45,14 @@ class Planned:
         """The groups that the query makes of a message. Queries share an executor's streams."""
         plan = self.plan
         executor = executor or Executor(message, limits)
-        if self.graph is not None and not executor.conforms(self.graph):
+        if not self.is_conforming(executor):
             plan = self.fallback
             self.fallbacks += 1
         return executor.run(plan)
+
+    def is_conforming(self, executor: Executor) -> bool:
+        """Whether an executor's message may be answered by the plan that leans on the DTD."""
+        return self.graph is None or executor.conforms(self.graph)
 
 
 class PlannedTogether(Generic[Member]):

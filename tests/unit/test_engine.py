@@ -3,6 +3,7 @@
 import pytest
 
 from broker.engine import Engine
+from broker.errors import MessageError
 from broker.limits import ResultLimits
 from broker.query import parse
 from broker.runtime.transformer import Choice
@@ -83,3 +84,39 @@ def test_explain() -> None:
     assert "matched as the filter //a[not(b)]" in engine.explain("none")
     with pytest.raises(KeyError):
         engine.explain("nobody")
+
+
+def test_what_is_counted() -> None:
+    engine = Engine(result_limits=ResultLimits(max_bindings=2))
+    for name, query in {
+        "f/all": "//a",
+        "f/none": "//nothing",
+        "t/one": "for $a in //a where $a = 'x' return <r>{$a}</r>",
+        "t/same": "for $a in //a where $a = 'x' return <r>{$a}</r>",
+        "t/many": "for $b in //b return <r>{$b}</r>",
+        "t/any": "for $a in //a[../b] return <r>{$a}</r>",
+    }.items():
+        engine.add(name, parse(query))
+    made = engine.process(b"<m><a>x</a><b/><b/><b/></m>")
+    assert len(made) == 5
+    with pytest.raises(MessageError):
+        engine.process(b"<m>")
+    counted = engine.metrics
+    assert (counted.parse_runs, counted.match_runs) == (2, 1)
+    assert (counted.matches, counted.bindings) == (3, 2)
+    assert (counted.transform_runs, counted.serialise_runs) == (3, 2)
+    assert counted.budget_overruns == 1
+    assert all(number >= 0 for number in counted.totals().values())
+    costs = dict(engine.costs())
+    assert costs.keys() == {"t/one", "t/same", "t/many", "t/any"}
+    assert costs["t/one"] == costs["t/same"] > 0
+    assert dict(engine.costs()) == {}
+    use = engine.describe().cache_use
+    assert use.looked_up >= use.missed > 0
+    engine.process(b"<m><a>x</a><b/></m>")
+    assert engine.describe().cache_use.missed == use.missed
+    assert engine.transformations == {"indexed": 1, "grouped": 2}
+    for name in ("t/one", "t/same", "t/many", "t/any", "f/all"):
+        engine.remove(name)
+    assert engine.transformations.total() == 0
+    assert dict(engine.costs()) == {}

@@ -6,6 +6,7 @@ import urllib.request
 
 from streaming_jobs.health import HealthServer
 from streaming_jobs.metrics import Metrics
+from streaming_jobs.progress import lag_by_topic
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -17,7 +18,12 @@ def test_a_batch_is_counted() -> None:
     metrics.count_batch(
         {
             "messages": 10,
+            "read:in": 10,
             "deliveries": 4,
+            "matches": 6,
+            "engine:states": 30,
+            "transformations:indexed": 3,
+            "bytes_of:a/b": 7,
             "dead_letters:too-deep": 2,
             "stage_seconds:parse": 0.5,
             "published_ms:1000": 7,
@@ -27,7 +33,10 @@ def test_a_batch_is_counted() -> None:
         },
         written_ms=2000,
     )
-    assert value(metrics, "xmlbroker_messages_total") == 10
+    assert value(metrics, "xmlbroker_messages_total", topic="in") == 10
+    assert value(metrics, "xmlbroker_matches_total") == 6
+    assert value(metrics, "xmlbroker_automaton_states", kind="nfa") == 30
+    assert value(metrics, "xmlbroker_transformations", way="indexed") == 3
     assert value(metrics, "xmlbroker_dead_letters_total", code="too-deep") == 2
     assert value(metrics, "xmlbroker_stage_seconds_total", stage="parse") == 0.5
     assert value(metrics, "xmlbroker_latency_seconds_count") == 10
@@ -47,9 +56,12 @@ def test_latencies_beyond_all_bounds_and_below_zero() -> None:
 
 
 def test_units_are_in_the_names_and_no_subscriber_is_a_label() -> None:
-    allowed = {"code", "stage", "phase", "state", "process", "le"}
-    for family in Metrics().registry.collect():
+    allowed = {"code", "stage", "phase", "state", "process", "le", "topic", "kind", "way"}
+    metrics = Metrics()
+    metrics.count_batch({"bytes_of:a/b": 1, "seconds_of:a/b": 1, "dead_letter:c p/0/1 a/b": 1}, 0)
+    for family in metrics.registry.collect():
         assert family.name.startswith("xmlbroker_")
+        assert "a/b" not in str(family.samples)
         assert {label for sample in family.samples for label in sample.labels} <= allowed
 
 
@@ -57,7 +69,10 @@ def test_endpoints() -> None:
     reasons: dict[str, str | None] = {"live": None, "ready": "the subscriptions are being read"}
     metrics = Metrics()
     server = HealthServer(
-        metrics.registry, lambda: reasons["live"], lambda: reasons["ready"], "127.0.0.1", 0
+        metrics.registry,
+        lambda: reasons["live"],
+        lambda: reasons["ready"],
+        lambda: {"version": 7},
     )
     with server:
         assert get(f"{server.address}/live") == (200, {"ok": True, "reason": None})
@@ -66,13 +81,27 @@ def test_endpoints() -> None:
         reasons["ready"] = None
         assert get(f"{server.address}/ready")[0] == 200
         with urllib.request.urlopen(f"{server.address}/metrics") as answer:
-            assert b"xmlbroker_messages_total 0.0" in answer.read()
+            assert b"xmlbroker_deliveries_total 0.0" in answer.read()
+        assert get(f"{server.address}/top") == (200, {"version": 7, "not_ready": None})
+        assert get_text(f"{server.address}/other")[0] == 404
 
 
 def get(address: str) -> tuple[int, dict[str, object]]:
+    status, text = get_text(address)
+    return status, json.loads(text)
+
+
+def get_text(address: str) -> tuple[int, bytes]:
     try:
         with urllib.request.urlopen(address) as answer:
-            return answer.status, json.load(answer)
+            return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
-            return error.code, json.load(error)
+            return error.code, error.read()
+
+
+def test_lag_is_counted_by_topic() -> None:
+    read = '{"a": {"0": 5, "1": 7}, "b": {"0": 1}}'
+    latest = '{"a": {"0": 9, "1": 7}, "b": {"0": 3}}'
+    assert lag_by_topic([(read, latest)]) == {"a": 4, "b": 2}
+    assert lag_by_topic([(read, "null"), ("", "")]) == {"a": 0, "b": 0}

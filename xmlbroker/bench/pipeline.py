@@ -148,9 +148,10 @@ def throughput(bench: Bench, rounds: int) -> dict[str, object]:
         progress(f"throughput: round {number + 1} of {rounds}, broker")
         with bench.broker(available_now=True) as (job, query):
             rates["broker"].append(drained(query))
-            records = job.totals["deliveries"] / job.totals["messages"]
+            messages = job.totals["messages"]
+            records = job.totals["deliveries"] / messages
             payload = job.totals["output_bytes"] / job.totals["deliveries"]
-            seconds_in_engine = job.totals["seconds"] / job.totals["messages"]
+            seconds_in_engine = job.totals["seconds"] / messages
         progress(f"throughput: round {number + 1} of {rounds}, identity")
         copies = Copies(bench.outputs, round(records), round(payload))
         query = start_identity(

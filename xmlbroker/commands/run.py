@@ -116,8 +116,9 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
             job.metrics.registry,
             job.why_not_live,
             job.why_not_ready,
-            settings.job.metrics_host,
-            settings.job.metrics_port,
+            job.overview.to_data,
+            host=settings.job.metrics_host,
+            port=settings.job.metrics_port,
         )
         stack.enter_context(health)
         with said("starting the broker") as say:
