@@ -48,12 +48,16 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/xmlbroker bench parse
 
-# Resolves the ranges of pyproject.toml anew; run it to take newer versions.
+# Resolves the ranges of pyproject.toml anew; run it to take newer versions. The image has no more
+# than it needs to run, in the same versions.
+COMPILE := .venv-lock/bin/uv pip compile --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-annotate --no-emit-index-url
 lock:
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.venv-lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
-		--generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade --output-file requirements.lock
+	$(COMPILE) pyproject.toml --group dev --upgrade --output-file requirements.lock
+	$(COMPILE) pyproject.toml --constraints requirements.lock --upgrade --output-file deploy/requirements.lock
+	$(COMPILE) --group build --constraints requirements.lock --upgrade --output-file deploy/build.lock
 	rm -rf .venv-lock
 
 clean:

@@ -109,7 +109,7 @@ class Snapshots:
             added.pop(name, None)
             removed.pop(name, None)
             if subscription is not None:
-                added[name] = _entry(subscription)
+                added[name] = entry_of(subscription)
             elif name in self._entries:
                 removed[name] = None
         added = {name: entry for name, entry in added.items() if self._entries.get(name) != entry}
@@ -167,6 +167,7 @@ class Snapshots:
             kept -= self._deltas.pop(0).size
 
 
-def _entry(subscription: Subscription) -> Entry:
+def entry_of(subscription: Subscription) -> Entry:
+    """A subscription as workers need it."""
     record = subscription.record
     return Entry(str(subscription.key), subscription.version, record.query, record.format.value)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from subscriptions.errors import KafkaError
 from subscriptions.topic_names import TopicNames
 
 
@@ -51,6 +52,7 @@ class KafkaSettings(BaseModel):
             "security_protocol": self.security_protocol,
         }
         if self._has_sasl:
+            self._require_user()
             settings["sasl_mechanism"] = self.sasl_mechanism
             settings["sasl_plain_username"] = self.sasl_username
             settings["sasl_plain_password"] = self._password
@@ -80,6 +82,15 @@ class KafkaSettings(BaseModel):
             options["kafka.ssl.keystore.type"] = "PEM"
             options["kafka.ssl.keystore.location"] = self.ssl_certificate_file
         return options
+
+    def _require_user(self) -> None:
+        """The clients would go on without, to be refused for a reason that is none."""
+        if not self.sasl_username or self.sasl_password is None:
+            raise KafkaError(
+                "kafka-no-user",
+                f"{self.security_protocol} needs the settings kafka.sasl_username and "
+                "kafka.sasl_password",
+            )
 
     @property
     def _has_sasl(self) -> bool:

@@ -3,12 +3,15 @@
 BrokerError                  of `broker.errors`: has a stable `code`
 ├── RecordError              a record of the subscription topic is refused
 ├── VersionLostError         the subscriptions of an older version can't be had any more
+├── AccessFileError          the file with users and access rules is refused
 └── KafkaError               Kafka did not do what it was asked
-    ├── KafkaUnreachableError  nobody answers
-    └── TopicError             a topic is missing, or is not what it has to be
+    ├── KafkaUnreachableError     nobody answers
+    ├── KafkaAuthenticationError  the user or the password is wrong
+    ├── KafkaAuthorisationError   the user may not do this
+    └── TopicError                a topic is missing, or is not what it has to be
 """
 
-from broker.errors import BrokerError, QueryError
+from broker.errors import BrokerError, QueryError, printable
 
 
 class RecordError(BrokerError):
@@ -40,6 +43,10 @@ class VersionLostError(BrokerError):
     """The log no longer gives the subscriptions that a version had."""
 
 
+class AccessFileError(BrokerError):
+    """A file with users and access rules is refused, whole; the detail has every place."""
+
+
 class KafkaError(BrokerError):
     """Kafka refused something or failed at it; the detail has its words."""
 
@@ -52,5 +59,27 @@ class KafkaUnreachableError(KafkaError):
         self.servers = servers
 
 
+class KafkaAuthenticationError(KafkaError):
+    """Kafka answers, but does not take the user for who it says it is."""
+
+    def __init__(self, servers: str, user: str | None, reason: str) -> None:
+        super().__init__(
+            "kafka-authentication", f"Kafka at {servers} refuses {_named(user)}: {reason}"
+        )
+        self.user = user
+
+
+class KafkaAuthorisationError(KafkaError):
+    """Kafka knows the user and has no rule that allows this."""
+
+    def __init__(self, user: str | None, what: str) -> None:
+        super().__init__("kafka-authorisation", f"{_named(user)} may not {what}")
+        self.user = user
+
+
 class TopicError(KafkaError):
     """A topic is missing, or is not what it has to be."""
+
+
+def _named(user: str | None) -> str:
+    return "a client that names no user" if user is None else f"the user `{printable(user)}`"

@@ -15,10 +15,18 @@ with warnings.catch_warnings():
         TopicPartition,
         errors,
     )
+    from kafka import admin as acls
     from kafka.admin import ConfigResource
     from kafka.net.compat import KafkaNetClient
+    from kafka.protocol.admin import client_quotas as quota_requests
 
-from subscriptions.errors import KafkaError, KafkaUnreachableError, TopicError
+from subscriptions.errors import (
+    KafkaAuthenticationError,
+    KafkaAuthorisationError,
+    KafkaError,
+    KafkaUnreachableError,
+    TopicError,
+)
 
 __all__ = [
     "ClientSettings",
@@ -27,11 +35,15 @@ __all__ = [
     "KafkaConsumer",
     "KafkaProducer",
     "TopicPartition",
+    "acls",
     "errors",
+    "not_allowed",
     "open_client",
+    "quota_requests",
     "servers_of",
     "topic_missing",
     "translated_errors",
+    "user_of",
 ]
 
 _UNREACHABLE = (
@@ -39,6 +51,11 @@ _UNREACHABLE = (
     errors.KafkaConnectionError,
     errors.NodeNotReadyError,
     OSError,
+)
+_NOT_KNOWN = (
+    errors.SaslAuthenticationFailedError,
+    errors.UnsupportedSaslMechanismError,
+    errors.IllegalSaslStateError,
 )
 
 ClientSettings = Mapping[str, object]
@@ -51,6 +68,12 @@ def servers_of(settings: ClientSettings) -> str:
     return servers if isinstance(servers, str) else ", ".join(map(str, _listed(servers)))
 
 
+def user_of(settings: ClientSettings) -> str | None:
+    """The user that the settings name, if they name one."""
+    user = settings.get("sasl_plain_username")
+    return None if user is None else str(user)
+
+
 def _listed(value: object) -> list[object]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
@@ -59,14 +82,16 @@ def open_client(kind: Callable[..., Any], settings: ClientSettings, **own: objec
     """A consumer, a producer or an administrator, connected.
 
     kafka-python 3.0 takes `allow_auto_create_topics` and forgets it: a question about a topic makes
-    it, with settings that nobody chose. And a constructor that fails leaves its thread and sockets
-    behind. Both are put right where the client makes its connections.
+    it, with settings that nobody chose. It tries a wrong password again and again, and in the end
+    says that nobody answered. And a constructor that fails leaves its thread and sockets behind.
+    All are put right where the client makes its connections.
     """
     opened: list[Any] = []
 
     def connect(**configs: object) -> Any:  # noqa: ANN401
         client = KafkaNetClient(**configs)
         client.cluster.config["allow_auto_create_topics"] = False
+        _heed_refusals(client._manager)  # noqa: SLF001 - there is no other way to them
         opened.append(client)
         return client
 
@@ -79,6 +104,37 @@ def open_client(kind: Callable[..., Any], settings: ClientSettings, **own: objec
             raise
 
 
+def _heed_refusals(manager: Any) -> None:  # noqa: ANN401
+    """Let the first connection end with a refusal of the user.
+
+    The client has a place for a refusal, which it looks at before it connects and never fills. And
+    Kafka refuses and hangs up at once: what is received together with the end must not be lost.
+    """
+    build, connect = manager._build_transport, manager._connect  # noqa: SLF001
+
+    async def build_patient(*arguments: object, **options: object) -> Any:  # noqa: ANN401
+        transport = await build(*arguments, **options)
+        receive = transport._sock_recv  # noqa: SLF001
+
+        def receive_first() -> tuple[bytes, Exception | None]:
+            data, end = receive()
+            return data, None if data else end  # the end is there to be met again
+
+        transport._sock_recv = receive_first  # noqa: SLF001
+        return transport
+
+    async def connect_once(node: Any, connection: Any, **options: object) -> None:  # noqa: ANN401
+        def note(refusal: Exception) -> None:
+            if isinstance(refusal, _NOT_KNOWN) and manager.cluster.is_bootstrap(node.node_id):
+                manager._auth_failures[node.node_id] = refusal  # noqa: SLF001
+
+        await connect(node, connection, **options)
+        # Not before: at its end, `connect` forgets what it may have been told.
+        connection.init_future.add_errback(note)
+
+    manager._build_transport, manager._connect = build_patient, connect_once  # noqa: SLF001
+
+
 @contextmanager
 def translated_errors(settings: ClientSettings, topic: str | None = None) -> Iterator[None]:
     """Turn kafka-python's errors into ours."""
@@ -86,11 +142,28 @@ def translated_errors(settings: ClientSettings, topic: str | None = None) -> Ite
         yield
     except _UNREACHABLE as error:
         raise KafkaUnreachableError(servers_of(settings), str(error)) from error
+    except _NOT_KNOWN as error:
+        user, reason = user_of(settings), _why_not_known(error, settings)
+        raise KafkaAuthenticationError(servers_of(settings), user, reason) from error
+    except errors.AuthorizationError as error:
+        raise not_allowed(settings, topic) from error
     except errors.UnknownTopicOrPartitionError as error:
         raise topic_missing(topic or "?") from error
     except errors.KafkaError as error:
         where = "" if topic is None else f" ({topic})"
         raise KafkaError("kafka-error", f"{error}{where}") from error
+
+
+def _why_not_known(error: Exception, settings: ClientSettings) -> str:
+    if isinstance(error, errors.SaslAuthenticationFailedError):
+        return "wrong password, or no such user"
+    return f"it does not check passwords by {settings.get('sasl_mechanism')}"
+
+
+def not_allowed(settings: ClientSettings, topic: str | None = None) -> KafkaAuthorisationError:
+    """The error for what no access rule allows."""
+    what = "do that on this Kafka" if topic is None else f"do that with the topic {topic}"
+    return KafkaAuthorisationError(user_of(settings), what)
 
 
 def topic_missing(topic: str) -> TopicError:

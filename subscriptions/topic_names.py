@@ -31,6 +31,8 @@ class TopicNames:
         self.subscriptions = f"{prefix}.subscriptions"
         self.status = f"{prefix}.subscription-status"
         self.dead_letters = f"{prefix}.dead-letters"
+        self.outputs = f"{prefix}.shared-out." if shared else f"{prefix}.out."
+        """What the names of all output topics start with."""
 
     def output(self, subscriber: str) -> str:
         """The topic of a subscriber's results."""
@@ -43,6 +45,6 @@ class TopicNames:
         if not is_id(subscriber):
             raise RecordError("bad-key", f"`{shown(subscriber)}` is no id of a subscriber")
         if not self.shared:
-            return f"{self.prefix}.out.{subscriber}"
+            return f"{self.outputs}{subscriber}"
         number = int.from_bytes(blake2b(subscriber.encode(), digest_size=4).digest())
-        return f"{self.prefix}.shared-out.{number % self.shared}"
+        return f"{self.outputs}{number % self.shared}"

@@ -6,22 +6,32 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Self
 
-from subscriptions.errors import TopicError
+from subscriptions.errors import KafkaError, TopicError
 from subscriptions.kafka_client import (
     ClientSettings,
     ConfigResource,
     KafkaAdminClient,
     errors,
+    not_allowed,
     open_client,
+    topic_missing,
     translated_errors,
 )
 from subscriptions.topic_names import TopicNames
 
-__all__ = ["TopicAdmin", "TopicNames", "TopicSettings", "status_settings", "subscription_settings"]
+__all__ = [
+    "TopicAdmin",
+    "TopicNames",
+    "TopicSettings",
+    "status_settings",
+    "subscription_settings",
+    "why_no_topic",
+]
 
 _WEEK_MS = 7 * 24 * 60 * 60 * 1000
 _TOPICS_A_REQUEST = 500
 _LARGEST = "max.message.bytes"
+_NOT_ALLOWED = "no access rule lets us see it"
 
 _COMPACTED = {"cleanup.policy": "compact"}
 
@@ -91,11 +101,14 @@ class TopicAdmin:
 
     def ensure(self, topics: Mapping[str, TopicSettings]) -> list[str]:
         """Make those that are missing; their names. Raises `TopicError` if one can't be made."""
-        wanted = list(self.missing(topics))
-        failed = self._create({name: topics[name] for name in wanted})
+        missing = self.missing(topics)
+        for name, reason in missing.items():
+            if reason == _NOT_ALLOWED:
+                raise not_allowed(self._settings, name)
+        failed = self._create({name: topics[name] for name in missing})
         for name, reason in failed.items():
             raise TopicError("topic-not-made", f"the topic {name} can't be made: {reason}")
-        return wanted
+        return list(missing)
 
     def ensure_outputs(self, subscribers: Iterable[str]) -> dict[str, str]:
         """Make the missing topics of many subscribers at once; the reasons for those whose topic
@@ -115,6 +128,8 @@ class TopicAdmin:
             error = errors.for_code(described["error_code"])
             if error is errors.UnknownTopicOrPartitionError:
                 reasons[described["name"]] = "there is no such topic"
+            elif error is errors.TopicAuthorizationFailedError:
+                reasons[described["name"]] = _NOT_ALLOWED
             elif described["error_code"] != 0:
                 reasons[described["name"]] = error.__name__
         return reasons
@@ -132,8 +147,12 @@ class TopicAdmin:
         return largest
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has, 0 if there is none."""
-        return sum(len(described["partitions"]) for described in self._describe([topic]))
+        """How many partitions a topic has, 0 if there is none. Raises if we may not know."""
+        described = list(self._describe([topic]))
+        for each in described:
+            if errors.for_code(each["error_code"]) is errors.TopicAuthorizationFailedError:
+                raise not_allowed(self._settings, topic)
+        return sum(len(each["partitions"]) for each in described)
 
     def _describe(self, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
         for part in _parts(topics):
@@ -171,6 +190,13 @@ class TopicAdmin:
                 except errors.KafkaTimeoutError:
                     unready.update(self.missing(part) or dict.fromkeys(part, "it has no leader"))
         return unready
+
+
+def why_no_topic(settings: ClientSettings, topic: str) -> KafkaError:
+    """The error for a topic that does not show: Kafka hides those that one may not read."""
+    with TopicAdmin(settings) as admin:
+        hidden = admin.missing([topic]).get(topic) == _NOT_ALLOWED
+    return not_allowed(settings, topic) if hidden else topic_missing(topic)
 
 
 def _parts(names: Iterable[str]) -> Iterator[list[str]]:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from broker.errors import BrokerError
+from xmlbroker.commands.admin import admin
 from xmlbroker.commands.bench import bench
 from xmlbroker.commands.check import check
 from xmlbroker.commands.consume import consume
@@ -23,6 +24,8 @@ from xmlbroker.commands.run import run, up
 from xmlbroker.commands.settings import settings
 from xmlbroker.commands.subscribe import subscribe, unsubscribe
 from xmlbroker.commands.subscriptions import subscriptions
+from xmlbroker.commands.top import top
+from xmlbroker.commands.trace import trace
 from xmlbroker.commands.transform import transform
 from xmlbroker.context import Context
 from xmlbroker.logs import configure_logging
@@ -60,7 +63,8 @@ def cli(
 
 for command in (
     *(bench, check, explain, match, settings, transform, run, up),
-    *(publish, subscribe, unsubscribe, subscriptions, consume, dead_letters),
+    *(publish, subscribe, unsubscribe, subscriptions, consume, dead_letters, top, trace),
+    admin,
 ):
     cli.add_command(command)
 

@@ -11,9 +11,9 @@ from subscriptions.kafka_client import (
     TopicPartition,
     open_client,
     servers_of,
-    topic_missing,
     translated_errors,
 )
+from subscriptions.topics import why_no_topic
 
 _POLL_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
@@ -48,7 +48,9 @@ class Received(NamedTuple):
 
 
 class TopicReader:
-    """A topic, from its start, its end, or anywhere else. Raises `TopicError` if it is missing."""
+    """A topic, from its start, its end, or anywhere else. Raises `TopicError` if it is missing,
+    `KafkaAuthorisationError` if we may not know.
+    """
 
     def __init__(self, client_settings: ClientSettings, topic: str) -> None:
         self.topic = topic
@@ -60,7 +62,7 @@ class TopicReader:
                 self._partitions = [TopicPartition(topic, each) for each in sorted(numbers)]
                 self._consumer.assign(self._partitions)
             if not self._partitions:
-                raise topic_missing(topic)
+                raise why_no_topic(client_settings, topic)
         except BaseException:
             self._consumer.close()
             raise
@@ -82,6 +84,17 @@ class TopicReader:
         with translated_errors(self._settings, self.topic):
             offsets = self._consumer.end_offsets(self._partitions)
         return {each.partition: int(offset) for each, offset in offsets.items()}
+
+    def at_time(self, milliseconds: int) -> dict[int, int]:
+        """The first offset of a record that is not older, for each partition, or the end."""
+        wanted = dict.fromkeys(self._partitions, milliseconds)
+        with translated_errors(self._settings, self.topic):
+            found = self._consumer.offsets_for_times(wanted)
+        ends = self.ends()
+        return {
+            each.partition: ends[each.partition] if place is None else int(place.offset)
+            for each, place in found.items()
+        }
 
     def seek(self, offsets: Mapping[int, int]) -> None:
         """Go on from here in all partitions."""

@@ -16,9 +16,9 @@ from subscriptions.kafka_client import (
     KafkaProducer,
     errors,
     open_client,
-    topic_missing,
     translated_errors,
 )
+from subscriptions.topics import why_no_topic
 
 _MOST_WAITING = 1000
 _MOST_WAITING_BYTES = 32 * 1024 * 1024
@@ -96,7 +96,7 @@ class TopicWriter:
             translated_errors(self._settings, topic),
         ):
             if not any(each["partitions"] for each in admin.describe_topics([topic])):
-                raise topic_missing(topic)
+                raise why_no_topic(self._settings, topic)
             self._limits[topic] = _largest_record(admin, topic)
 
     def send(

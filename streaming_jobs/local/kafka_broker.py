@@ -36,6 +36,7 @@ from broker.limits import MessageLimits, ResultLimits
 from streaming_jobs.local import die_with_parent
 from streaming_jobs.local.jars import jars
 from streaming_jobs.local.java import find_java
+from streaming_jobs.local.kafka_security import LISTENER, KafkaSecurity
 
 HOST = "127.0.0.1"
 START_SECONDS = 120.0  # recovery after a kill, on a machine that has other things to do
@@ -105,11 +106,13 @@ class EmbeddedKafka:
         port: int | None = None,
         heap: str = "512m",
         properties: Mapping[str, str] | None = None,
+        security: KafkaSecurity | None = None,
     ) -> None:
         self.data_dir = data_dir.resolve()
         self._wanted_port = port
         self._heap = heap
         self._properties = dict(properties or {})
+        self._security = security
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: IO[str] | None = None
         self._port = port
@@ -140,6 +143,8 @@ class EmbeddedKafka:
                 self._spawn()
                 if self._await_answer(identity, last_try):
                     break
+            if self._security:
+                self._security.add_users(self.bootstrap_servers)
         except BaseException:
             self.kill()
             raise
@@ -223,7 +228,7 @@ class EmbeddedKafka:
         return identity
 
     def _write_settings(self, identity: _Identity) -> None:
-        clients = f"PLAINTEXT://{HOST}:{identity.port}"
+        clients = f"{LISTENER if self._security else 'PLAINTEXT'}://{HOST}:{identity.port}"
         controller = f"{HOST}:{identity.controller_port}"
         settings = {
             **SETTINGS,
@@ -231,10 +236,15 @@ class EmbeddedKafka:
             "advertised.listeners": clients,
             "controller.quorum.voters": f"1@{controller}",
             "log.dirs": "data",  # within the data directory, whatever characters that has
+            **(self._security.properties() if self._security else {}),
             **self._properties,
         }
         lines = [f"{name}={_escaped(value)}\n" for name, value in settings.items()]
-        (self.data_dir / "server.properties").write_text("".join(lines), encoding="ascii")
+        file = self.data_dir / "server.properties"
+        if self._security:
+            file.touch()
+            file.chmod(0o600)  # it has a password
+        file.write_text("".join(lines), encoding="ascii")
 
     def _format(self, identity: _Identity) -> None:
         # An interrupted format is done again, hence --ignore-formatted.
@@ -289,7 +299,7 @@ class EmbeddedKafka:
         assert self._process is not None
         deadline = time.monotonic() + START_SECONDS
         while self._process.poll() is None:
-            if _serves_clients(identity.port):
+            if _serves_clients(identity.port, self._security):
                 return True
             if time.monotonic() > deadline:
                 raise EmbeddedKafkaError(
@@ -351,7 +361,7 @@ def _bind(port: int) -> socket.socket | None:
     return probe
 
 
-def _serves_clients(port: int) -> bool:
+def _serves_clients(port: int, security: KafkaSecurity | None) -> bool:
     """Whether the broker accepts connections and its controller lets it serve."""
     try:
         # The client library would log each refusal.
@@ -360,7 +370,9 @@ def _serves_clients(port: int) -> bool:
         return False
     try:
         with KafkaAdminClient(
-            bootstrap_servers=f"{HOST}:{port}", bootstrap_timeout_ms=10_000
+            bootstrap_servers=f"{HOST}:{port}",
+            bootstrap_timeout_ms=10_000,
+            **(security.client_settings() if security else {}),
         ) as admin:
             brokers = admin.describe_cluster()["brokers"]
     except KafkaError:

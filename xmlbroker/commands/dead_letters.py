@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _SOURCE = re.compile(r"([A-Za-z0-9._-]{1,249})/[0-9]{1,10}/[0-9]{1,19}")
 
 
-def _parse_source(text: str) -> str:
+def parse_source(text: str) -> str:
+    """The place of a message, as an argument of a command."""
     if not _SOURCE.fullmatch(text):
         raise click.BadParameter("a source is topic/partition/offset, as `list` shows it")
     return text
@@ -135,7 +136,7 @@ def _row(letter: DeadLetter) -> list[str]:
 
 
 @dead_letters.command("show")
-@click.argument("source", type=_parse_source)
+@click.argument("source", type=parse_source)
 @BOOTSTRAP_SERVERS
 @click.pass_obj
 def show_dead_letter(context: Context, *, source: str, servers: str | None) -> None:
@@ -166,7 +167,7 @@ def show_dead_letter(context: Context, *, source: str, servers: str | None) -> N
 
 
 @dead_letters.command("republish")
-@click.argument("sources", type=_parse_source, nargs=-1)
+@click.argument("sources", type=parse_source, nargs=-1)
 @click.option("--code", help="All with this error.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON line for each message.")

@@ -1,0 +1,60 @@
+"""Output topics that are deleted, or take less than a result (F7)."""
+
+from tests.faults.bench import Bench, is_in_batch
+from tests.faults.traffic import Message, wait_until
+
+
+def test_an_output_topic_is_deleted(bench: Bench) -> None:
+    """F7: it is made again, and other subscribers of the batch notice nothing."""
+    bench.subscribe_some()
+    bench.traffic.subscribe("unlucky/all", "//*")
+    topic = f"{bench.traffic.prefix}.out.unlucky"
+    with bench.job() as job:
+        for _ in range(3):
+            bench.publish(200)
+            bench.traffic.admin.delete_topics([topic])
+            bench.publish(200)
+            bench.scenario.come_to_rest(job)
+        wait_until(lambda: topic in bench.traffic.topics(), "the topic is made again")
+        version = bench.traffic.subscribe("unlucky/again", "//*")
+        bench.traffic.wait_for_status("unlucky/again", version)
+        bench.publish(20)
+        bench.scenario.come_to_rest(job)
+        records = bench.traffic.drain([topic])
+        assert sum(each.header("xb-subscription") == "unlucky/again" for each in records) == 20
+    bench.scenario.verify(repeated_batches=3, may_lack=frozenset({"unlucky"}))
+
+
+def test_a_subscriber_leaves_and_takes_the_topic_along(bench: Bench) -> None:
+    """F7: a batch that is under way still has the subscription, and no topic for it."""
+    bench.subscribe_some()
+    with bench.job() as job:
+        for number in range(3):
+            name = f"leaving{number}"
+            version = bench.traffic.subscribe(f"{name}/all", "//*")
+            bench.traffic.wait_for_status(f"{name}/all", version)
+            bench.publish(500)
+            wait_until(lambda: is_in_batch(bench.checkpoint), "a batch is under way")
+            bench.traffic.unsubscribe(f"{name}/all")
+            bench.traffic.admin.delete_topics([f"{bench.traffic.prefix}.out.{name}"])
+            bench.publish(100)
+            bench.scenario.come_to_rest(job)
+    leaving = frozenset(f"leaving{number}" for number in range(3))
+    bench.scenario.verify(repeated_batches=3, may_lack=leaving)
+
+
+def test_results_that_are_too_large_for_their_topic(bench: Bench) -> None:
+    """F7: they are dead letters of their subscription; all others get theirs."""
+    bench.subscribe_some()
+    bench.traffic.subscribe("small/all", "//*")
+    bench.scenario.largest_results["small"] = 20_000
+    topic = f"{bench.traffic.prefix}.out.small"
+    large = [Message(b"<a>%s</a>" % (b"x" * size)) for size in (10_000, 50_000, 1_500_000)]
+    with bench.job() as job:
+        version = bench.traffic.subscribe("small/b", "//b")
+        bench.traffic.wait_for_status("small/b", version)
+        bench.traffic.set_config(topic, "max.message.bytes", "20000")
+        bench.traffic.publish([*large, *bench.scenario.messages(40), *large])
+        bench.scenario.come_to_rest(job)
+    report = bench.scenario.verify(repeated_batches=2)
+    assert report.dead == 0
