@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,6 +30,7 @@ from streaming_jobs.overview import Overview
 from streaming_jobs.pins import Pin, pins_of
 from streaming_jobs.progress import BatchListener
 from streaming_jobs.rows import SCHEMA
+from streaming_jobs.session import jvm_process
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Snapshot, Snapshots
 from streaming_jobs.statistics import CountsParam, resident_bytes
@@ -69,7 +71,7 @@ class BrokerJob:
         self.limits = limits if limits is not None else EngineLimits()
         self.names = kafka.names
         self.inputs = job.input_topics or (self.names.messages,)
-        self.metrics = Metrics()
+        self.metrics = Metrics(self.inputs)
         self.overview = Overview()
         self._listener = BatchListener(self.metrics, self.overview)
         self.batches = 0
@@ -84,6 +86,7 @@ class BrokerJob:
         """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._stopping = threading.Event()
         self._last_batch = time.monotonic()
+        self._jvm = jvm_process(spark)
         self._rejected = 0
         """The refused records that the metrics know of."""
         self._query: StreamingQuery | None = None
@@ -155,7 +158,10 @@ class BrokerJob:
         )
         if available_now:
             stream = stream.trigger(availableNow=True)
-        return stream.start()
+        try:
+            return stream.start()
+        except (Py4JJavaError, PySparkException) as error:
+            raise explain_failure(error) from None
 
     def run(self) -> None:
         """Keep the subscriptions up to date until `stop` is called, or raise what went wrong.
@@ -232,11 +238,15 @@ class BrokerJob:
         self._last_batch = time.monotonic()
         with self._lock:
             snapshot = self._snapshots.current()
-        warm_up(self.spark, snapshot, self.limits)
+        self.metrics.count_batch(warm_up(self.spark, snapshot, self.limits), time.time() * 1000)
 
     # Batches
 
     def _run_batch(self, messages: DataFrame, batch: int) -> None:
+        with self.metrics.batch_running:
+            self._answer(messages, batch)
+
+    def _answer(self, messages: DataFrame, batch: int) -> None:
         """One batch: pin its subscriptions, and write all their results in one action."""
         reach(KillPoint.BEGUN)
         with self._lock:
@@ -332,6 +342,7 @@ class BrokerJob:
         metrics.version.set(registry.version)
         metrics.unusable_records.set(registry.unreported)
         metrics.memory.labels("driver").set(resident_bytes())
+        metrics.memory.labels("jvm").set(resident_bytes(self._jvm))
         metrics.ready.set(self.why_not_ready() is None)
 
     # Health

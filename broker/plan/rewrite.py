@@ -11,7 +11,9 @@ Conditions:
 
 from broker.documents.dtd import ElementGraph
 from broker.names import ExpandedName
-from broker.query.syntax import Axis, NameTest, Step
+from broker.plan.operators import Operator, PathStream, Plan, inputs
+from broker.query.syntax import ROOT, Axis, NameTest, Path, Step
+from broker.query.unparse import fragment
 
 
 def rewrite_steps(
@@ -32,6 +34,25 @@ def rewrite_steps(
         rewritten.append(step)
         above = step
     return tuple(rewritten)
+
+
+def rewritings(written: Plan, rewritten: Plan) -> tuple[list[str], list[str]]:
+    """What was rewritten in a plan, and what not, in words: each path of a stream once."""
+    fired: dict[str, None] = {}
+    stayed: dict[str, None] = {}
+    for before, after in zip(_streams(written.root), _streams(rewritten.root), strict=True):
+        old, new = (fragment(Path(ROOT, each.steps, None)) for each in (before, after))
+        if before != after:
+            fired[f"{old} is {new}: the DTD has one way down"] = None
+        if any(step.axis is Axis.DESCENDANT for step in after.steps):
+            stayed[f"{new}: the DTD has several ways down, or none"] = None
+    return list(fired), list(stayed)
+
+
+def _streams(operator: Operator) -> list[PathStream]:
+    if isinstance(operator, PathStream):
+        return [operator]
+    return [stream for each in inputs(operator) for stream in _streams(each)]
 
 
 def one_name(step: Step) -> ExpandedName | None:

@@ -10,6 +10,7 @@ from broker.limits import ResultLimits
 from broker.plan.build import Strategy, build
 from broker.plan.operators import Plan
 from broker.plan.optimise import Optimisation, Report, RuleCount, optimise
+from broker.plan.rewrite import rewritings
 from broker.query import Flwr
 from broker.results import Result
 from broker.runtime.executor import Executor
@@ -28,6 +29,7 @@ class Planned:
         *,
         sharing: bool = False,
     ) -> None:
+        self.strategy = strategy
         self.graph = graph if optimisation is Optimisation.Q_DTD else None
         built = build(query, strategy, self.graph)
         self.plan, self.report = optimise(built, optimisation, self.graph, sharing=sharing)
@@ -49,6 +51,22 @@ class Planned:
             plan = self.fallback
             self.fallbacks += 1
         return executor.run(plan)
+
+    def explain(self) -> Iterator[str]:
+        """The rules that fired, with the claims that they used, and why others did not."""
+        fired, stayed = list(self.report.fired), list(self.report.stayed)
+        if self.graph is not None:
+            query = self.plan.query
+            written = build(query, self.strategy)
+            changed, unchanged = rewritings(written, build(query, self.strategy, self.graph))
+            fired[:0] = [("rewrite", reason) for reason in changed]
+            stayed[:0] = [("rewrite", reason) for reason in unchanged]
+        for name, reason in fired:
+            yield f"fired: {name}, {reason}"
+        for name, reason in stayed:
+            yield f"not fired: {name}, {reason}"
+        if self.graph is not None:
+            yield "messages that don't conform to the DTD are answered by the plan without it"
 
     def is_conforming(self, executor: Executor) -> bool:
         """Whether an executor's message may be answered by the plan that leans on the DTD."""

@@ -47,7 +47,7 @@ class Transformer:
             try:
                 self.groups = group_plan(query, PathTable())
             except NotGroupedError as error:
-                self.notes.append(f"not grouped in the matcher: condition {error}")
+                self.notes.append(f"not fired: group_in_matcher, condition {error}")
         if choice not in {Choice.GROUP, Choice.REFERENCE} and self.groups is None:
             strategy = Strategy.FWR if choice is Choice.AUTO else Strategy(choice.value)
             try:
@@ -67,15 +67,10 @@ class Transformer:
         """The plan, the rules that fired and those that didn't, and why."""
         yield from self.notes
         if self.groups is not None:
-            yield "grouped in the matcher: lists are slices of the elements of label paths"
+            yield "fired: group_in_matcher, lists are slices of the elements of label paths"
             return
         if self.planned is None:
             yield "walked by the reference engine"
             return
         yield plan_text(self.planned.plan)
-        for name, reason in self.planned.report.fired:
-            yield f"fired: {name}, {reason}"
-        for name, reason in self.planned.report.stayed:
-            yield f"not fired: {name}, {reason}"
-        if self.planned.graph is not None:
-            yield "messages that don't conform to the DTD are answered by the plan without it"
+        yield from self.planned.explain()

@@ -1,12 +1,26 @@
 """Metrics and health: what is told, and in which form."""
 
+import ast
 import json
 import urllib.error
 import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge
 
 from streaming_jobs.health import HealthServer
-from streaming_jobs.metrics import Metrics
+from streaming_jobs.memory import MemoryUse
+from streaming_jobs.metrics import (
+    MESSAGE_CODES,
+    RESULT_CODES,
+    MachineMemory,
+    Metrics,
+    Running,
+)
 from streaming_jobs.progress import lag_by_topic
+
+ROOT = Path(__file__).parents[2]
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
@@ -105,3 +119,48 @@ def test_lag_is_counted_by_topic() -> None:
     latest = '{"a": {"0": 9, "1": 7}, "b": {"0": 3}}'
     assert lag_by_topic([(read, latest)]) == {"a": 4, "b": 2}
     assert lag_by_topic([(read, "null"), ("", "")]) == {"a": 0, "b": 0}
+
+
+def test_a_first_dead_letter_or_message_is_a_rise() -> None:
+    metrics = Metrics(["in"])
+    assert value(metrics, "xmlbroker_messages_total", topic="in") == 0
+    assert value(metrics, "xmlbroker_dead_letters_total", code="not-well-formed") == 0
+
+
+def codes_raised(error: str) -> set[str]:
+    """The codes that errors of a kind are made with, in the sources that make dead letters."""
+    found: set[str] = set()
+    for file in (*(ROOT / "broker").rglob("*.py"), ROOT / "streaming_jobs" / "transform.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == error:
+                code = node.args[0]
+                ways = (code.body, code.orelse) if isinstance(code, ast.IfExp) else (code,)
+                found |= {str(ast.literal_eval(each)) for each in ways}
+    return found
+
+
+def test_all_codes_are_known() -> None:
+    assert codes_raised("MessageError") == set(MESSAGE_CODES)
+    assert codes_raised("ResultError") | codes_raised("BrokerError") == set(RESULT_CODES)
+
+
+def test_a_batch_that_hangs_is_seen() -> None:
+    now = 100.0
+    registry = CollectorRegistry()
+    running = Running(Gauge("running", "…", registry=registry), lambda: now)
+    assert registry.get_sample_value("running") == 0
+    with suppress(RuntimeError), running:
+        now = 170.0
+        assert registry.get_sample_value("running") == 70
+        raise RuntimeError
+    assert registry.get_sample_value("running") == 0
+
+
+def test_memory_of_the_machine() -> None:
+    registry = CollectorRegistry()
+    use: MemoryUse | None = MemoryUse(30, 40)
+    MachineMemory(registry, lambda: use)
+    assert registry.get_sample_value("xmlbroker_memory_used_bytes") == 30
+    assert registry.get_sample_value("xmlbroker_memory_limit_bytes") == 40
+    use = None
+    assert registry.get_sample_value("xmlbroker_memory_used_bytes") is None

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from subscriptions.errors import KafkaError, KafkaUnreachableError, RecordError, TopicError
+from subscriptions.connection import KafkaSettings
+from subscriptions.errors import (
+    KafkaAuthenticationError,
+    KafkaAuthorisationError,
+    KafkaError,
+    KafkaUnreachableError,
+    RecordError,
+    TopicError,
+)
 from subscriptions.kafka_client import errors, open_client, servers_of, translated_errors
 from subscriptions.topics import TopicNames, status_settings, subscription_settings
 
@@ -44,7 +52,10 @@ def test_a_client_that_fails_leaves_nothing_open() -> None:
         (errors.NodeNotReadyError("x"), KafkaUnreachableError, "kafka-unreachable"),
         (ConnectionRefusedError("x"), KafkaUnreachableError, "kafka-unreachable"),
         (errors.UnknownTopicOrPartitionError("x"), TopicError, "topic-missing"),
-        (errors.TopicAuthorizationFailedError("x"), KafkaError, "kafka-error"),
+        (errors.TopicAuthorizationFailedError("x"), KafkaAuthorisationError, "kafka-authorisation"),
+        (errors.ClusterAuthorizationFailedError(), KafkaAuthorisationError, "kafka-authorisation"),
+        (errors.SaslAuthenticationFailedError(), KafkaAuthenticationError, "kafka-authentication"),
+        (errors.UnsupportedSaslMechanismError(), KafkaAuthenticationError, "kafka-authentication"),
         (errors.OffsetOutOfRangeError("x"), KafkaError, "kafka-error"),
     ],
 )
@@ -53,6 +64,27 @@ def test_errors_in_our_words(raised: Exception, kind: type[KafkaError], code: st
         raise raised
     assert type(caught.value) is kind
     assert caught.value.code == code
+
+
+def test_refusals_name_the_user_and_never_the_password() -> None:
+    settings = {**SETTINGS, "sasl_plain_username": "acme\x1b", "sasl_plain_password": "hidden"}
+    for raised in (errors.SaslAuthenticationFailedError("x"), errors.AuthorizationError("x")):
+        with pytest.raises(KafkaError) as caught, translated_errors(settings, "some.topic"):
+            raise raised
+        assert "the user `acme�`" in caught.value.detail
+        assert "hidden" not in str(caught.value)
+    with pytest.raises(KafkaError) as caught, translated_errors(SETTINGS, "some.topic"):
+        raise errors.AuthorizationError
+    assert "a client that names no user may not do that with the topic some.topic" in str(caught)
+
+
+@pytest.mark.parametrize("given", [{}, {"sasl_username": "acme"}, {"sasl_password": "hidden"}])
+def test_a_user_without_a_password_is_not_tried(given: dict[str, str]) -> None:
+    settings = KafkaSettings.model_validate({"security_protocol": "SASL_SSL", **given})
+    with pytest.raises(KafkaError) as caught:
+        settings.client_settings()
+    assert caught.value.code == "kafka-no-user"
+    assert "hidden" not in str(caught.value)
 
 
 def test_addresses_are_named() -> None:
