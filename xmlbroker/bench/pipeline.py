@@ -94,14 +94,17 @@ def run(subscriptions: int, messages: int, seconds: float, rounds: int) -> dict[
             pass
         progress(f"publishing {messages:,} messages")
         publish(bench.kafka.bootstrap_servers, bench.names.messages, messages, 0)
+        measured = throughput(bench, rounds)
         figures: dict[str, object] = {
             "bench": "pipeline",
             "subscriptions": subscriptions,
             "start_seconds": phases,
-            "throughput": throughput(bench, rounds),
+            "throughput": measured,
         }
         if seconds:
-            figures["latency"] = latency(bench, seconds, rounds)
+            records, payload = measured["records_a_message"], measured["bytes_a_record"]
+            copies = Copies(bench.outputs, round(records), round(payload))
+            figures["latency"] = latency(bench, copies, seconds, rounds)
         return figures
 
 
@@ -140,7 +143,7 @@ def set_up(bench: Bench) -> None:
 # Throughput
 
 
-def throughput(bench: Bench, rounds: int) -> dict[str, object]:
+def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
     """Messages a second of both jobs over a backlog, in turn."""
     rates: dict[str, list[float]] = {"broker": [], "identity": []}
     records, payload, seconds_in_engine = 1.0, 1.0, 0.0
@@ -191,7 +194,9 @@ def drained(query: StreamingQuery) -> float:
 # Latency
 
 
-def latency(bench: Bench, seconds: float, rounds: int, rate: int = 500) -> dict[str, object]:
+def latency(
+    bench: Bench, copies: Copies, seconds: float, rounds: int, rate: int = 500
+) -> dict[str, object]:
     """The time from sent to received at a steady rate, of both jobs in turn."""
     spent: dict[str, list[dict[str, Any]]] = {"broker": [], "identity": []}
     for number in range(rounds):
@@ -200,7 +205,6 @@ def latency(bench: Bench, seconds: float, rounds: int, rate: int = 500) -> dict[
             caught_up(query)
             spent["broker"].append(under_load(bench, seconds, rate, seed=number))
         progress(f"latency: round {number + 1} of {rounds}, identity")
-        copies = Copies(bench.outputs, 19, 60)
         query = start_identity(
             bench.spark,
             bench.kafka,
@@ -232,7 +236,7 @@ def changes(subscriptions: int, changed: int, rate: int, seconds: float) -> dict
         with bench.broker(phases) as (job, query):
             topic = bench.names.messages
             total = str(int(rate * seconds))
-            load = _module(
+            load = module(
                 "pipeline_load", bench.kafka.bootstrap_servers, topic, total, str(rate), "7"
             )
             first = first_delivery(bench)
@@ -293,10 +297,10 @@ def caught_up(query: StreamingQuery) -> None:
 def under_load(bench: Bench, seconds: float, rate: int, seed: int) -> dict[str, Any]:
     """Publish for a while at a rate; what a consumer saw of it."""
     servers = bench.kafka.bootstrap_servers
-    observer = _module("pipeline_observer", servers, "5", *bench.outputs)
+    observer = module("pipeline_observer", servers, "5", *bench.outputs)
     assert observer.stdout is not None
     observer.stdout.readline()
-    load = _module(
+    load = module(
         "pipeline_load",
         servers,
         bench.names.messages,
@@ -309,6 +313,7 @@ def under_load(bench: Bench, seconds: float, rate: int, seed: int) -> dict[str, 
     return figures
 
 
-def _module(name: str, *arguments: str) -> subprocess.Popen[str]:
+def module(name: str, *arguments: str) -> subprocess.Popen[str]:
+    """A part of the benchmark as a process of its own, beside the one that is measured."""
     command = [sys.executable, "-W", "ignore", "-m", f"xmlbroker.bench.{name}", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

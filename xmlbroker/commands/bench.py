@@ -227,6 +227,23 @@ def show(figures: dict[str, Any], sections: tuple[str, ...]) -> None:
         console.print(table)
 
 
+@bench.command("soak")
+@click.option("--subscriptions", default=10_000, show_default=True, help="How many there are.")
+@click.option("--rate", default=500, show_default=True, help="Messages a second.")
+@click.option("--minutes", default=60.0, show_default=True, help="How long.")
+def bench_soak(*, subscriptions: int, rate: int, minutes: float) -> None:
+    """A steady load with changing subscriptions for long: whether anything grows."""
+    from xmlbroker.bench import soak  # noqa: PLC0415 - imports Spark
+
+    figures: Any = soak.run(subscriptions, rate, minutes)
+    samples = figures["samples"]
+    table = Table("", "first", "last", "last quarter to first", title=f"{minutes:g} minutes")
+    for name, growth in figures["growth"].items():
+        first, last = samples[0][name], samples[-1][name]
+        table.add_row(name, f"{first:,.0f}", f"{last:,.0f}", f"{growth:.2f}")
+    Console().print(table)
+
+
 @bench.command("pipeline")
 @click.option("--subscriptions", default=10_000, show_default=True, help="How many there are.")
 @click.option("--messages", default=20_000, show_default=True, help="The backlog to be read.")
