@@ -119,8 +119,9 @@ def _rules(file: AccessFile, names: TopicNames, inputs: Sequence[str]) -> Iterat
 def _broker_rules(principal: str, names: TopicNames, inputs: Sequence[str]) -> Iterator[Rule]:
     for topic in inputs:
         yield from _on_topic(principal, topic, "READ")
-    # It looks whether this is there even if it reads others.
-    yield from _on_topic(principal, names.messages, "DESCRIBE")
+    if names.messages not in inputs:
+        # It looks whether this is there even if it reads others.
+        yield from _on_topic(principal, names.messages, "DESCRIBE")
     yield from _on_topic(principal, names.subscriptions, "READ")
     yield from _on_topic(principal, names.status, "READ", "WRITE")
     yield from _on_topic(principal, names.dead_letters, "WRITE", "DESCRIBE_CONFIGS")

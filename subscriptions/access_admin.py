@@ -27,6 +27,7 @@ from subscriptions.kafka_client import (
     open_client,
     quota_requests,
     translated_errors,
+    user_requests,
 )
 from subscriptions.topics import TopicAdmin
 
@@ -209,11 +210,19 @@ class AccessAdmin:
         credential = acls.UserScramCredentialUpsertion(
             user, acls.ScramMechanism.SCRAM_SHA_512, password, iterations=_ITERATIONS
         )
+        request = user_requests.AlterUserScramCredentialsRequest
+        upsertion = request.ScramCredentialUpsertion(
+            name=user,
+            mechanism=credential.mechanism,
+            iterations=credential.iterations,
+            salt=credential.salt,
+            salted_password=credential.salted_password,
+        )
         with translated_errors(self._settings):
-            answer = self._client.alter_user_scram_credentials([credential])
-        refusal = answer[user]
-        if refusal is not None:
-            raise _refused(f"the password of {user}", refusal)
+            # Not by the client's method, which drops the code of a refusal.
+            answer = self._send(request(deletions=[], upsertions=[upsertion]))
+            for each in answer.results:
+                self._check(each.error_code, each.error_message, f"the password of {user}")
 
     def _check(self, code: int, message: str | None, what: str) -> None:
         error = errors.for_code(code)

@@ -63,6 +63,12 @@ def _configs(value: object) -> object:
     return texts
 
 
+def _some(users: tuple[str, ...]) -> tuple[str, ...]:
+    if not users:
+        raise ValueError("it has to have a user")
+    return users
+
+
 User = Annotated[str, AfterValidator(_user)]
 Users = tuple[User, ...]
 Subscriber = Annotated[str, AfterValidator(_subscriber)]
@@ -131,7 +137,7 @@ class Topics(_Section):
 class AccessFile(_Section):
     """Users by what they may do. A user can have several roles, except the broker's."""
 
-    broker: Users = Field(min_length=1)
+    broker: Annotated[Users, AfterValidator(_some)]
     admins: Users = ()
     registrars: Users = ()
     publishers: Users = ()
@@ -172,10 +178,10 @@ def parse_access(text: bytes, name: str = "access.toml") -> AccessFile:
         return AccessFile.model_validate(_with_tuples(data))
     except ValidationError as error:
         reasons = [
-            f"{_place(each['loc'])}{each['msg'].removeprefix('Value error, ')}"
+            _place(each["loc"]) + each["msg"].removeprefix("Value error, ").replace("tuple", "list")
             for each in error.errors(include_url=False, include_input=False)
         ]
-        listed = "\n  ".join(shown_line for shown_line in map(_short, reasons[:_MOST_REASONS]))
+        listed = "\n  ".join(map(_short, reasons[:_MOST_REASONS]))
         raise AccessFileError("bad-access-file", f"{name} is refused:\n  {listed}") from None
 
 

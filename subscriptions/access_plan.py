@@ -15,6 +15,7 @@ from subscriptions.access import (
     WantedAccess,
     admin_cluster_rules,
 )
+from subscriptions.errors import AccessFileError
 from subscriptions.topics import TopicSettings
 
 
@@ -109,6 +110,17 @@ def plan_access(wanted: WantedAccess, found: FoundAccess) -> Plan:
         *(RemoveRule(rule) for rule in sorted(ours - wanted.rules)),
     )
     return Plan(changes, (*_topic_notes(wanted, found), *_open_doors(wanted, found.rules)))
+
+
+def refuse_lock_out(plan: Plan, user: str | None) -> None:
+    """Raise `AccessFileError` if the user who applies a plan would end without the right to."""
+    removed = [change.rule for change in plan.changes if isinstance(change, RemoveRule)]
+    if user is not None and any(each.user == user and each.kind == "cluster" for each in removed):
+        raise AccessFileError(
+            "locks-out",
+            f"the file takes the rights of an admin away from `{user}`, who applies it; "
+            "let another admin do that, or a super user of Kafka",
+        )
 
 
 def _topic_changes(wanted: WantedAccess, found: FoundAccess) -> Iterator[Change]:

@@ -64,7 +64,10 @@ class KafkaAuthenticationError(KafkaError):
 
     def __init__(self, servers: str, user: str | None, reason: str) -> None:
         super().__init__(
-            "kafka-authentication", f"Kafka at {servers} refuses {_named(user)}: {reason}"
+            "kafka-authentication",
+            f"Kafka at {servers} refuses {_named(user)}: {reason}.\nSee the settings "
+            "kafka.sasl_username, kafka.sasl_password and kafka.sasl_mechanism: `xmlbroker "
+            "settings` says where they come from",
         )
         self.user = user
 
@@ -73,7 +76,11 @@ class KafkaAuthorisationError(KafkaError):
     """Kafka knows the user and has no rule that allows this."""
 
     def __init__(self, user: str | None, what: str) -> None:
-        super().__init__("kafka-authorisation", f"{_named(user)} may not {what}")
+        super().__init__(
+            "kafka-authorisation",
+            f"{_named(user)} may not {what}.\nWho may do what is in the file that an administrator "
+            "applies with `xmlbroker admin apply`",
+        )
         self.user = user
 
 

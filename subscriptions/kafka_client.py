@@ -19,6 +19,7 @@ with warnings.catch_warnings():
     from kafka.admin import ConfigResource
     from kafka.net.compat import KafkaNetClient
     from kafka.protocol.admin import client_quotas as quota_requests
+    from kafka.protocol.admin import users as user_requests
 
 from subscriptions.errors import (
     KafkaAuthenticationError,
@@ -44,6 +45,7 @@ __all__ = [
     "topic_missing",
     "translated_errors",
     "user_of",
+    "user_requests",
 ]
 
 _UNREACHABLE = (

@@ -15,13 +15,7 @@ from rich.table import Table
 
 from broker.errors import printable
 from subscriptions.connection import KafkaSettings
-from subscriptions.errors import (
-    KafkaAuthenticationError,
-    KafkaAuthorisationError,
-    KafkaUnreachableError,
-    RecordError,
-    TopicError,
-)
+from subscriptions.errors import KafkaUnreachableError, RecordError, TopicError
 from subscriptions.model import SubscriptionKey, is_id
 from subscriptions.topic_names import TopicNames
 from xmlbroker.context import Context
@@ -31,14 +25,6 @@ _ANSWER_SECONDS = 10
 
 _FILE_WIDTH = 200
 """How wide a table is where no terminal says it."""
-
-WRONG_USER = (
-    "See the settings kafka.sasl_username, kafka.sasl_password and kafka.sasl_mechanism: "
-    "`xmlbroker settings` says where their values come from."
-)
-NOT_ALLOWED = (
-    "Who may do what is in the file that an administrator applies with `xmlbroker admin apply`."
-)
 
 BOOTSTRAP_SERVERS = click.option(
     "--bootstrap-servers",
@@ -89,12 +75,6 @@ class KafkaAccess:
                 "or the setting kafka.bootstrap_servers. If one runs there, it may want a user or "
                 "encryption: the setting kafka.security_protocol."
             )
-            raise
-        except KafkaAuthenticationError as error:
-            error.detail += "\n" + WRONG_USER
-            raise
-        except KafkaAuthorisationError as error:
-            error.detail += "\n" + NOT_ALLOWED
             raise
         except TopicError as error:
             if error.code == "topic-missing":

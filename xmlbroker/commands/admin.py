@@ -47,7 +47,7 @@ def apply(
     from subscriptions.access import wanted_access  # noqa: PLC0415 - imports Kafka's client
     from subscriptions.access_admin import AccessAdmin  # noqa: PLC0415
     from subscriptions.access_file import read_access_file  # noqa: PLC0415
-    from subscriptions.access_plan import plan_access  # noqa: PLC0415
+    from subscriptions.access_plan import plan_access, refuse_lock_out  # noqa: PLC0415
 
     kafka = KafkaAccess.of(context, servers)
     wanted = wanted_access(read_access_file(file), kafka.names, context.settings.job.input_topics)
@@ -60,6 +60,7 @@ def apply(
         elif dry_run:
             click.echo(f"{count} to make; nothing was done", err=True)
         else:
+            refuse_lock_out(plan, kafka.settings.sasl_username)
             access.apply(plan.changes)
             left = _await_settled(access, wanted)
             if left.changes:

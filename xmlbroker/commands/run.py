@@ -94,10 +94,14 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
     from streaming_jobs.session import spark_session, stop_spark  # noqa: PLC0415
     from streaming_jobs.shipping import is_local, ship_packages  # noqa: PLC0415
     from streaming_jobs.worker import EngineLimits  # noqa: PLC0415
+    from subscriptions.topics import TopicAdmin  # noqa: PLC0415
 
     limits = EngineLimits(settings.query, settings.message, settings.result)
     with ExitStack() as stack:
         stack.enter_context(stopped_by_signals(_leave))
+        with said("asking Kafka"):
+            # A wrong address or password is known before Spark has taken its seconds to start.
+            TopicAdmin(settings.kafka.client_settings()).close()
         with said("fetching what Spark needs for Kafka, the first time"):
             connector = jars("spark")
         with said("starting Spark"):

@@ -134,9 +134,6 @@ def test_shared_outputs_have_to_be_meant() -> None:
     assert "WRITE topic p.shared-out.…" in rules_of("xb", access)
 
 
-# Topics and quotas
-
-
 def test_topics() -> None:
     text = """
     [topics]
