@@ -67,13 +67,9 @@ class _Members:
     transformations: dict[Flwr, _Transformation] = field(default_factory=dict)
 
 
-class Found(NamedTuple):
-    """Transformations that a message may have a result for."""
-
-    transformations: Iterable[_Transformation]
-    groups: Groups
-    bound: list[int] | None
-    """The elements that they bind and that pass `where`; None if those are yet to be found."""
+Found = tuple[Iterable[_Transformation], Groups, list[int] | None]
+"""Transformations that a message may have a result for, and the elements that they bind and that
+pass `where`: None if those are yet to be found."""
 
 
 class _Place(NamedTuple):
@@ -307,12 +303,12 @@ class Engine:
             yield from self._together.run(message, self.result_limits)
             self.metrics.dtd_fallbacks += self._together.fallbacks - fallbacks
         executor: Executor | None = None
-        for found in candidates:
-            for transformation in found.transformations:
+        for transformations, groups, bound in candidates:
+            for transformation in transformations:
                 if executor is None and isinstance(transformation.plan, Planned):
                     executor = Executor(message, self.result_limits)
                 try:
-                    yield transformation, self._result(transformation, found, message, executor)
+                    yield transformation, self._result(transformation, groups, bound, executor)
                 except ResultError as error:
                     yield transformation, error
 
@@ -321,21 +317,21 @@ class Engine:
         if len(self._index):
             groups = Groups(message)
             for transformations, bound in self._index.match(groups):
-                yield Found(transformations, groups, bound)
+                yield transformations, groups, bound
         for number in numbers:
             asked = self._members[number].transformations
             if asked:
                 groups = groups or Groups(message)
-                yield Found(asked.values(), groups, None)
+                yield asked.values(), groups, None
 
     def _result(
         self,
         transformation: _Transformation,
-        found: Found,
-        message: Message,
+        groups: Groups,
+        bound: list[int] | None,
         executor: Executor | None,
     ) -> Result:
-        plan = transformation.plan
+        plan, message = transformation.plan, groups.message
         if plan is None:
             return reference.transform(transformation.query, message, self.result_limits)
         if isinstance(plan, Planned):
@@ -343,9 +339,9 @@ class Engine:
             if not plan.is_conforming(executor):
                 self.metrics.dtd_fallbacks += 1
             return plan.run(message, self.result_limits, executor)
-        if found.bound is None:
-            return found.groups.run(plan, self.result_limits)
-        return found.groups.make(plan, found.bound, self.result_limits)
+        if bound is None:
+            return groups.run(plan, self.result_limits)
+        return groups.make(plan, bound, self.result_limits)
 
     def _deliver(
         self, transformation: _Transformation, result: Result | ResultError, message: Message

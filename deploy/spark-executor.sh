@@ -4,10 +4,11 @@
 
 set -euo pipefail
 root=$(dirname "$(dirname "$(readlink -f "$0")")")
-SPARK_HOME=$("$root/venv/bin/python" -m pyspark.find_spark_home)
-export SPARK_HOME
+packages=$(echo "$root"/venv/lib/python3.*/site-packages)
+export SPARK_HOME=$packages/pyspark
 
-options=()
+# As the driver logs: warnings, as JSON; not several lines for each task.
+options=("-Dlog4j2.configurationFile=file://$packages/streaming_jobs/local/spark_log4j2.properties")
 for name in "${!SPARK_JAVA_OPT_@}"; do
     options+=("${!name}")
 done

@@ -150,6 +150,13 @@ class WhereKey(NamedTuple):
     operator: Operator
     constant: str | float
 
+    def holds(self, groups: "Groups", node: int) -> bool:
+        """Whether a bound element passes."""
+        values = groups.values(self.path, node)
+        if self.operator is Operator.EQ and isinstance(self.constant, str):
+            return self.constant in values
+        return any(compare(value, self.operator, self.constant) for value in values)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupPlan:
@@ -158,7 +165,6 @@ class GroupPlan:
     query: Flwr
     binding: PlainPath | Path
     """Plain if it has no predicates; else it is walked."""
-    where: Test | None
     keys: tuple[WhereKey, ...]
     """The parts of `where` that the plan is found by, among all plans (BROKER 5.2)."""
     rest: Test | None
@@ -196,11 +202,10 @@ class _Planner:
         return GroupPlan(
             query,
             binding,
-            self.all_of(parts),
-            tuple(self.where_key(key) for key in keys),
-            self.all_of(tuple(part for part in parts if part not in keys)),
-            self.paths.intern_lists(tuple(self.part(each.value) for each in query.embedded())),
-            tuple((self.make_key(key), key.descending) for key in query.order_by),
+            tuple([self.where_key(key) for key in keys]),
+            self.all_of(tuple([part for part in parts if part not in keys])),
+            self.paths.intern_lists(tuple([self.part(each.value) for each in query.embedded()])),
+            tuple([(self.make_key(key), key.descending) for key in query.order_by]),
         )
 
     def all_of(self, parts: tuple[Condition, ...]) -> Test | None:

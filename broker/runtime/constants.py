@@ -14,7 +14,7 @@ from broker.query.syntax import Operator
 
 Member = TypeVar("Member", bound=Hashable)
 
-_MOST_SIGNATURES = 64
+_MOST_SIGNATURES = 128
 """So many signatures may ask for one value of the elements of one name."""
 
 

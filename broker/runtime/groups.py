@@ -32,7 +32,6 @@ class Groups:
     def __init__(self, message: Message) -> None:
         self.message = message
         self.label_paths = message.label_paths
-        self.parents = message.parents
         self.nodes: defaultdict[int, list[int]] = defaultdict(list)
         """The elements with each label path, rising."""
         nodes = self.nodes
@@ -90,8 +89,10 @@ class Groups:
         """The elements that a plan's groups are of."""
         known = self.bindings(plan.binding)
         _refuse_bindings(len(known), limits)
-        where = plan.where
-        return known if where is None else [node for node in known if where(self, node)]
+        for key in plan.keys:
+            known = [node for node in known if key.holds(self, node)]
+        rest = plan.rest
+        return known if rest is None else [node for node in known if rest(self, node)]
 
     def _ordered(self, bound: list[int], plan: GroupPlan) -> list[int]:
         for make_key, is_descending in reversed(plan.order_by):

@@ -12,36 +12,35 @@ is refused: then the matcher, which shares their paths, decides.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import isnan
-from typing import Generic
+from types import MappingProxyType
+from typing import Any, Generic
 
 from broker.documents.labels import LabelPaths
 from broker.plan.group_plan import GroupPlan, PlainPath, WhereKey
 from broker.query.syntax import End, EndKind
 from broker.runtime.bound_above import bound_above
-from broker.runtime.constants import Bucket, Constants, Entry, Member, Orders, Signature
+from broker.runtime.constants import Constants, Entry, Member, Orders, Signature
 from broker.runtime.groups import Groups
 from broker.values import to_number
 
-_Names = tuple[str | None, str]
-"""The name of the parent, if it has to have one, and of the element; the document's is empty."""
-
 _MOST_KEPT = 1_000_000
 """So many answers on label paths are kept."""
+
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class WhereIndex(Generic[Member]):
     """Transformations by the constants of their `where` clauses."""
 
     def __init__(self) -> None:
-        self._constants: dict[_Names, dict[End | None, Constants[Member]]] = {}
+        self._probes: dict[str, dict[End | None, _Probe[Member]]] = {}
         """By the names of elements, and what is taken of them."""
         self._signatures: dict[tuple[PlainPath, PlainPath], Signature] = {}
         self._size = 0
         self._labels: LabelPaths | None = None
-        """The table of the label paths that the rest is known of."""
-        self._probes: dict[int, list[_Probe[Member]]] = {}
+        """The table of the label paths that signatures know the bound ones of."""
         self._kept = 0
 
     def __len__(self) -> int:
@@ -91,18 +90,17 @@ class WhereIndex(Generic[Member]):
 
     def _take(self, binding: PlainPath, key: WhereKey) -> Entry[Member] | None:
         """One more user of a key's entry."""
-        names = _names(binding, key)
-        if names is None:
+        name = _name(binding, key)
+        if name is None:
             return None
-        asked = self._constants.setdefault(names, {})
-        constants = asked.get(key.path.end)
-        if constants is None:
-            constants = asked[key.path.end] = Constants()
-            self._probes = {}
+        asked = self._probes.setdefault(name, {})
+        probe = asked.get(key.path.end)
+        if probe is None:
+            probe = asked[key.path.end] = _Probe(key.path.end)
         signature = self._signatures.get((binding, key.path))
         if signature is None:
             signature = Signature(binding, key.path)
-        entry = constants.entry(signature, key)
+        entry = probe.constants.entry(signature, key)
         if entry is not None:
             self._signatures[binding, key.path] = signature
             signature.users += 1
@@ -111,9 +109,9 @@ class WhereIndex(Generic[Member]):
 
     def _release(self, binding: PlainPath, key: WhereKey) -> None:
         """One user less."""
-        names = _names(binding, key)
-        assert names is not None
-        constants = self._constants[names][key.path.end]
+        name = _name(binding, key)
+        assert name is not None
+        constants = self._probes[name][key.path.end].constants
         signature = self._signatures[binding, key.path]
         entry = constants.entry(signature, key)
         assert entry is not None
@@ -121,10 +119,9 @@ class WhereIndex(Generic[Member]):
         if not entry.users:
             constants.drop(signature, key)
             if constants.is_empty():
-                del self._constants[names][key.path.end]
-                self._probes = {}
-                if not self._constants[names]:
-                    del self._constants[names]
+                del self._probes[name][key.path.end]
+                if not self._probes[name]:
+                    del self._probes[name]
         signature.users -= 1
         if not signature.users:
             del self._signatures[binding, key.path]
@@ -134,35 +131,24 @@ class WhereIndex(Generic[Member]):
 
     def match(self, groups: Groups) -> Iterator[tuple[Collection[Member], list[int]]]:
         """Members whose `where` holds, and the elements that it holds for, rising."""
-        labels = groups.message.labels
-        if labels is not self._labels or self._kept > _MOST_KEPT:
-            self._labels = labels
+        table = groups.message.labels
+        if table is not self._labels or self._kept > _MOST_KEPT:
+            self._labels = table
             self._kept = 0
-            self._probes = {}
             for signature in self._signatures.values():
                 signature.bound.clear()
+        probes, tags = self._probes, table.tags
+        by_name: dict[str, list[int]] = {}
+        for label in groups.nodes:
+            name = tags[label]
+            if name in by_name:
+                by_name[name].append(label)
+            elif name in probes:
+                by_name[name] = [label]
         look_up = _LookUp(self, groups)
-        probes = self._probes
-        for label, nodes in groups.nodes.items():
-            known = probes.get(label)
-            if known is None:
-                known = self._find_probes(labels, label)
-            for probe in known:
-                look_up.values(label, nodes, probe)
-        yield from look_up.found()
-
-    def _find_probes(self, labels: LabelPaths, label: int) -> list["_Probe[Member]"]:
-        """What is asked of the elements with a label path."""
-        tag = labels.tags[label]
-        asked: dict[End | None, list[Constants[Member]]] = {}
-        for names in ((labels.tags[labels.parents[label]], tag), (None, tag)):
-            for end, constants in self._constants.get(names, {}).items():
-                asked.setdefault(end, []).append(constants)
-        children = labels.children[label]
-        found = [_Probe(end, constants, children) for end, constants in asked.items()]
-        self._probes[label] = found
-        self._kept += 1
-        return found
+        for name, labels in by_name.items():
+            look_up.elements_named(labels, probes[name].values())
+        return look_up.found()
 
     def find_bound(self, signature: Signature, label: int) -> tuple[int, ...]:
         """The label paths of those that a signature binds, above elements with a label path."""
@@ -174,16 +160,12 @@ class WhereIndex(Generic[Member]):
 
 
 class _Probe(Generic[Member]):
-    """What to take of the elements with a label path, and what to compare it with."""
+    """What to take of the elements of a name, and what to compare it with."""
 
-    __slots__ = ("attribute", "children", "constants", "is_text")
+    __slots__ = ("attribute", "constants", "is_text")
 
-    def __init__(
-        self, end: End | None, constants: list[Constants[Member]], children: Sized
-    ) -> None:
-        self.constants = constants
-        self.children = children
-        """The label paths below; none if they are leaves in all messages so far."""
+    def __init__(self, end: End | None) -> None:
+        self.constants: Constants[Member] = Constants()
         self.is_text = end is not None and end.kind is EndKind.TEXT
         self.attribute = end.name.clark() if end is not None and end.name is not None else None
 
@@ -191,81 +173,99 @@ class _Probe(Generic[Member]):
 class _LookUp(Generic[Member]):
     """What is found by the values of one message."""
 
-    __slots__ = ("_elements", "_groups", "_has_comments", "_hits", "_index", "_nodes")
+    __slots__ = ("_elements", "_groups", "_hits", "_index", "_message")
 
     def __init__(self, index: WhereIndex[Member], groups: Groups) -> None:
         self._index = index
         self._groups = groups
-        self._nodes = groups.nodes
+        self._message = groups.message
         self._elements = groups.message.elements
-        self._has_comments = groups.message.has_comments
         self._hits: dict[Entry[Member], list[int]] = {}
 
-    def values(self, label: int, nodes: list[int], probe: _Probe[Member]) -> None:
-        """Look up what the elements with a label path have."""
-        elements = self._elements
-        values: Sequence[str | None]
-        if probe.attribute is not None:
-            name = probe.attribute
-            values = [elements[node].get(name) for node in nodes]
-        elif probe.is_text:
-            texts_of = self._groups.message.text_values
-            texts = [(node, text) for node in nodes for text in texts_of(node)]
-            nodes, values = [node for node, _ in texts], [text for _, text in texts]
-        elif not (probe.children or self._has_comments):
-            values = [elements[node].text or "" for node in nodes]
+    def elements_named(self, labels: list[int], probes: Iterable[_Probe[Member]]) -> None:
+        """Look up what the elements of a name have, which are those with some label paths."""
+        by_label = self._groups.nodes
+        if len(labels) == 1:
+            nodes = by_label[labels[0]]
         else:
-            string_value = self._groups.message.string_value
-            values = [string_value(node) for node in nodes]
-        for constants in probe.constants:
-            texts_get = constants.texts.get
-            for node, value in zip(nodes, values, strict=True):
-                bucket = texts_get(value)  # type: ignore[arg-type]
-                if bucket is not None:
-                    self._hit(label, node, bucket)
-            if constants.numbers or constants.text_orders or constants.number_orders:
-                for node, value in zip(nodes, values, strict=True):
-                    if value is not None:
-                        self._compare_value(label, node, value, constants)
+            nodes = [node for label in labels for node in by_label[label]]
+        elements = self._elements
+        for probe in probes:
+            values: Sequence[str | None]
+            if probe.attribute is not None:
+                name = probe.attribute
+                values = [elements[node].get(name) for node in nodes]
+                self._compare(nodes, values, probe.constants)
+            elif probe.is_text:
+                texts_of = self._message.text_values
+                texts = [(node, text) for node in nodes for text in texts_of(node)]
+                found, values = [node for node, _ in texts], [text for _, text in texts]
+                self._compare(found, values, probe.constants)
+            else:
+                self._compare(nodes, self._values(labels, nodes), probe.constants)
 
-    def _compare_value(
-        self, label: int, node: int, value: str, constants: Constants[Member]
+    def _values(self, labels: list[int], nodes: list[int]) -> list[str]:
+        """The string values of elements: their texts, if they have only that."""
+        elements, children = self._elements, self._message.labels.children
+        if not self._message.has_comments and not any(children[label] for label in labels):
+            return [elements[node].text or "" for node in nodes]
+        string_value = self._message.string_value
+        return [string_value(node) for node in nodes]
+
+    def _compare(
+        self, nodes: list[int], values: Sequence[str | None], constants: Constants[Member]
     ) -> None:
-        self._compare(label, node, value, constants.text_orders)
+        # The innermost loop of all: what it does for a hit is not in a function of its own.
+        hits, by_label, label_of = self._hits, self._groups.nodes, self._groups.label_paths
+        for node, bucket in zip(nodes, map(constants.texts.get, values), strict=True):  # type: ignore[arg-type]
+            if bucket is None:
+                continue
+            label = label_of[node]
+            for signature, entry in bucket.items():
+                bound = signature.bound.get(label)
+                if bound is None:
+                    bound = self._index.find_bound(signature, label)
+                if bound:
+                    found = hits.get(entry)
+                    if found is None:
+                        found = hits[entry] = []
+                    for each in bound:
+                        # The last that begins before it: no other of its label path contains it.
+                        above = by_label[each]
+                        found.append(
+                            above[0] if len(above) == 1 else above[bisect_right(above, node) - 1]
+                        )
+        if constants.numbers or constants.text_orders or constants.number_orders:
+            for node, value in zip(nodes, values, strict=True):
+                if value is not None:
+                    self._compare_value(node, value, constants)
+
+    def _compare_value(self, node: int, value: str, constants: Constants[Member]) -> None:
+        """Look up a value as a number, and among constants that it is compared with by order."""
+        self._compare_order(node, value, constants.text_orders)
         number = to_number(value)
         if number is not None and not isnan(number):
-            bucket = constants.numbers.get(number)
-            if bucket is not None:
-                self._hit(label, node, bucket)
-            self._compare(label, node, number, constants.number_orders)
+            for signature, entry in constants.numbers.get(number, _NOTHING).items():
+                self._bind(node, signature, (entry,))
+            self._compare_order(node, number, constants.number_orders)
 
-    def _hit(self, label: int, node: int, bucket: Bucket[Member]) -> None:
-        for signature, entry in bucket.items():
-            bound = signature.bound.get(label)
-            if bound is None:
-                bound = self._index.find_bound(signature, label)
-            if bound:
-                self._bind(node, bound, entry)
-
-    def _compare(self, label: int, node: int, value: str | float, orders: Orders[Member]) -> None:
+    def _compare_order(self, node: int, value: str | float, orders: Orders[Member]) -> None:
         for (signature, operator), ordered in orders.items():
-            bound = signature.bound.get(label)
-            if bound is None:
-                bound = self._index.find_bound(signature, label)
-            if bound:
-                for entry in ordered.holding(operator, value):
-                    self._bind(node, bound, entry)
+            holding = ordered.holding(operator, value)
+            if holding:
+                self._bind(node, signature, holding)
 
-    def _bind(self, node: int, bound: tuple[int, ...], entry: Entry[Member]) -> None:
-        """The elements with some label paths above one, or itself, are bound."""
-        hits, nodes = self._hits, self._nodes
-        found = hits.get(entry)
-        if found is None:
-            found = hits[entry] = []
-        for label in bound:
-            # The last that begins before it: no other with this label path can contain it.
-            above = nodes[label]
-            found.append(above[0] if len(above) == 1 else above[bisect_right(above, node) - 1])
+    def _bind(self, node: int, signature: Signature, entries: Iterable[Entry[Member]]) -> None:
+        """The elements above one, or itself, that a signature binds, are found for some entries."""
+        label = self._groups.label_paths[node]
+        bound = signature.bound.get(label)
+        if bound is None:
+            bound = self._index.find_bound(signature, label)
+        for each in bound:
+            above = self._groups.nodes[each]
+            place = above[bisect_right(above, node) - 1]
+            for entry in entries:
+                self._hits.setdefault(entry, []).append(place)
 
     def found(self) -> Iterator[tuple[Collection[Member], list[int]]]:
         """Members with the elements that all their keys found, and that pass the rest."""
@@ -291,11 +291,7 @@ class _LookUp(Generic[Member]):
                         yield (member,), passing
 
 
-def _names(binding: PlainPath, key: WhereKey) -> _Names | None:
-    """The names of the elements that a key looks at; None if they may have any."""
-    *above, last = (*binding.steps, *key.path.steps)
-    if last.name is None:
-        return None
-    if last.is_descendant:
-        return None, last.name
-    return (above[-1].name if above else ""), last.name
+def _name(binding: PlainPath, key: WhereKey) -> str | None:
+    """The name of the elements that a key looks at; None if they may have any."""
+    steps = key.path.steps or binding.steps
+    return steps[-1].name if steps else None

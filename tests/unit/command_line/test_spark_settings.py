@@ -1,0 +1,26 @@
+"""`job.spark`: settings of Spark that the broker has no setting of its own for."""
+
+import pytest
+
+from streaming_jobs.settings import JobSettings
+from tests.unit.command_line.conftest import Run
+from tests.unit.command_line.test_settings import shown
+from xmlbroker.commands.run import spark_settings
+
+
+def test_from_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XMLBROKER_JOB__SPARK", '{"spark.executor.cores": "2"}')
+    assert shown(run)["job.spark"] == ("{'spark.executor.cores': '2'}", "environment")
+
+
+def test_a_name_that_is_not_sparks_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XMLBROKER_JOB__SPARK", '{"sprak.executor.cores": "2"}')
+    ran = run("settings")
+    assert ran.status == 2
+    assert "sprak.executor.cores" in ran.err
+
+
+def test_they_go_before_those_of_the_broker() -> None:
+    assert spark_settings(JobSettings(executor_memory="2g")) == {"spark.executor.memory": "2g"}
+    job = JobSettings(executor_memory="2g", spark={"spark.executor.memory": "3g", "spark.x": "y"})
+    assert spark_settings(job) == {"spark.executor.memory": "3g", "spark.x": "y"}
