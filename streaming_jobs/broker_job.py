@@ -8,13 +8,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -72,6 +72,7 @@ class BrokerJob:
         self.names = kafka.names
         self.inputs = job.input_topics or (self.names.messages,)
         self.metrics = Metrics(self.inputs)
+        self.metrics.batch_limit.set(job.max_messages_per_batch)
         self.overview = Overview()
         self._listener = BatchListener(self.metrics, self.overview)
         self.batches = 0
@@ -138,6 +139,7 @@ class BrokerJob:
         """
         arm()
         self.spark.streams.addListener(self._listener)
+        self._stack.callback(self._remove_listener)
         progress("reading the subscriptions")
         self._registry.catch_up(
             lambda done, end: progress(f"reading the subscriptions: {done:,} of {end:,}")
@@ -148,6 +150,11 @@ class BrokerJob:
         progress("starting the stream")
         self._query = self._start_stream(available_now=available_now)
         return self._query
+
+    def _remove_listener(self) -> None:
+        # Spark may be gone, which is why the job ends.
+        with suppress(Py4JError):
+            self.spark.streams.removeListener(self._listener)
 
     def _start_stream(self, *, available_now: bool) -> StreamingQuery:
         messages = source.read(self.spark, self.kafka, self.inputs, self.job.max_messages_per_batch)
