@@ -7,7 +7,7 @@ Spark's, one at a time. Both use the registry, so there is a lock.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,7 +117,7 @@ class BrokerJob:
         log = stack.enter_context(KafkaSubscriptionLog(client, self.names.subscriptions))
         statuses = stack.enter_context(KafkaStatusLog(client, self.names.status))
         self._watch = OutputWatch(self._admin)
-        self._largest_records = self._limits_of_topics(())
+        self._largest_records = self._watch.largest_records((), self.job.max_record_bytes)
         self._registry = Registry(
             log,
             statuses,
@@ -378,26 +378,15 @@ class BrokerJob:
         failed = self._watch.refused(text, subscribers)
         known = self._largest_records
         if "RecordTooLargeException" in text:
-            self._largest_records = self._limits_of_topics(subscribers)
+            self._largest_records = self._watch.largest_records(
+                subscribers, self.job.max_record_bytes
+            )
         if not missing and not failed and self._largest_records == known:
             raise explain_failure(error)
         failed.update(self._watch.check(subscribers))
         if failed:
             self._registry.suspend(failed)
         return frozenset({*self._registry.suspended, *failed})
-
-    def _limits_of_topics(self, subscribers: Iterable[str]) -> dict[str, int]:
-        """The largest record of the dead letters' topic, and of outputs that take less than most.
-
-        Those of outputs are asked for only when one was too small: there may be thousands.
-        """
-        dead_letters = self.names.dead_letters
-        topics = {dead_letters, *(self.names.output(each) for each in subscribers)}
-        return {
-            topic: min(largest, sink.LARGEST_RECORD_BYTES)
-            for topic, largest in self._admin.largest_records(topics).items()
-            if topic == dead_letters or largest < self.job.max_record_bytes
-        }
 
 
 def _is_remote(checkpoint: Path | str) -> bool:

@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 
+from streaming_jobs.sink import LARGEST_RECORD_BYTES
 from subscriptions.topics import TopicAdmin
 
 _LOGGER = logging.getLogger(__name__)
@@ -58,6 +59,19 @@ class OutputWatch:
             for listed in _UNAUTHORISED.findall(failure)
             for topic in listed.split(", ")
             for owner in owners.get(topic, ())
+        }
+
+    def largest_records(self, subscribers: Iterable[str], usual: int) -> dict[str, int]:
+        """The largest record of the dead letters' topic, and of outputs that take less than usual.
+
+        Those of outputs are asked for only when one was too small: there may be thousands.
+        """
+        names = self._admin.names
+        topics = {names.dead_letters, *(names.output(each) for each in subscribers)}
+        return {
+            topic: min(largest, LARGEST_RECORD_BYTES)
+            for topic, largest in self._admin.largest_records(topics).items()
+            if topic == names.dead_letters or largest < usual
         }
 
     def _owners(self, subscribers: Iterable[str]) -> dict[str, list[str]]:
