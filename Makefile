@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: install demo test test-unit test-faults test-conformance lint format bench lock clean
+.PHONY: install demo test prometheus test-unit test-faults test-conformance lint format bench lock clean
 
 install: $(INSTALLED)
 
@@ -20,10 +20,14 @@ demo: $(INSTALLED)
 	@$(BIN)/python -m samples.demo
 
 # First what needs no Kafka, on two cores; then one Kafka and one Spark for each of the others.
-test: lint
+test: lint prometheus
 	$(PYTEST) -n 2 --ignore tests/conformance --ignore tests/integration --ignore tests/faults
 	$(PYTEST) -m "not slow" tests/integration
 	$(PYTEST) -m "not slow" tests/faults
+
+# Reads the metrics of a real broker, and checks the alert rules.
+prometheus:
+	@sh deploy/install-prometheus.sh
 
 # Kills, outages, torn files: all of them, minutes.
 test-faults: $(INSTALLED)

@@ -5,17 +5,32 @@ take most time and bytes are told by `overview.py`.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from time import monotonic
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from streaming_jobs.memory import MemoryUse, memory_use
 from streaming_jobs.statistics import Counts
 from streaming_jobs.tally import STAGES
 
 _LATENCY_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 _BATCH_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
+
+MESSAGE_CODES = (
+    *("no-value", "empty", "too-large", "not-well-formed", "encoding-refused"),
+    *("doctype-refused", "entity-refused", "too-deep", "too-many-elements"),
+    *("too-many-attributes", "too-many-namespaces", "too-many-names"),
+)
+"""Why a message is a dead letter for all."""
+
+RESULT_CODES = (
+    *("budget-exceeded", "too-large-for-topic", "attribute-without-element"),
+    *("attribute-after-content", "duplicate-attribute"),
+)
+"""Why it is one for a single subscription, which is then to blame."""
 
 
 class Latency(Collector):
@@ -47,12 +62,51 @@ class Latency(Collector):
         )
 
 
+class Running:
+    """A context that is as long as what it tells of; a batch that hangs is seen nowhere else."""
+
+    def __init__(self, gauge: Gauge, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._began: float | None = None
+        gauge.set_function(self._seconds)
+
+    def __enter__(self) -> None:
+        self._began = self._clock()
+
+    def __exit__(self, *_error: object) -> None:
+        self._began = None
+
+    def _seconds(self) -> float:
+        began = self._began
+        return 0.0 if began is None else self._clock() - began
+
+
+class MachineMemory(Collector):
+    """Looked up when it is asked for. Where it isn't known there is no sample: 0 would be wrong."""
+
+    def __init__(
+        self, registry: CollectorRegistry, use: Callable[[], MemoryUse | None] = memory_use
+    ) -> None:
+        self._use = use
+        registry.register(self)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """How much there is, and how much of it is used."""
+        use = self._use()
+        if use is not None:
+            used = "Memory in use in the driver's container, or on its machine, by all processes."
+            yield GaugeMetricFamily("xmlbroker_memory_used_bytes", used, value=use.used)
+            limit = "How much memory that container or machine has."
+            yield GaugeMetricFamily("xmlbroker_memory_limit_bytes", limit, value=use.limit)
+
+
 class Metrics:
     """All metrics of a job, in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: Iterable[str] = ()) -> None:
         self.registry = CollectorRegistry()
         self.latency = Latency(self.registry)
+        MachineMemory(self.registry)
         # What the workers did
         self.messages = self._counter("messages", "Messages that batches had.", "topic")
         self.input_bytes = self._counter("input_bytes", "Bytes of those messages.")
@@ -115,6 +169,12 @@ class Metrics:
         self.batch_timestamp = self._gauge(
             "batch_timestamp_seconds", "When the last batch was committed."
         )
+        self.batch_running = Running(
+            self._gauge("batch_running_seconds", "How long this batch is under way; 0 without one.")
+        )
+        self.batch_limit = self._gauge(
+            "batch_limit_messages", "The most messages that a batch takes, by its setting."
+        )
         self.lag = self._gauge("lag_messages", "Messages not read yet.", "topic")
         # What the registry says
         self.subscriptions = self._gauge("subscriptions", "Subscriptions by state.", "state")
@@ -128,8 +188,15 @@ class Metrics:
         )
         self.ready = self._gauge("ready", "1 while messages and subscriptions are processed.")
         self.memory = self._gauge(
-            "memory_bytes", "Resident memory of the driver, and of the largest worker.", "process"
+            "memory_bytes",
+            "Resident memory of the driver, of its JVM, and of the largest worker.",
+            "process",
         )
+        # What is counted for the first time has to be seen as a rise, from 0.
+        for topic in topics:
+            self.messages.labels(topic)
+        for code in (*MESSAGE_CODES, *RESULT_CODES):
+            self.dead_letters.labels(code)
         for stage in STAGES:
             self.stage_seconds.labels(stage)
             self.stage_runs.labels(stage)

@@ -94,6 +94,12 @@ def stop_spark(session: SparkSession) -> None:
     _end_jvm()
 
 
+def jvm_process(session: SparkSession) -> int:
+    """The process of the driver's JVM: its memory is not in that of Python's."""
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - there is no public name for it
+    return int(jvm.ProcessHandle.current().pid())
+
+
 def _all_settings(master: str, jars: Sequence[Path], settings: Mapping[str, str]) -> dict[str, str]:
     merged = {**SETTINGS, **(LOCAL_SETTINGS if is_local(master) else {})}
     if jars:

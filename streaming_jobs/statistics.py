@@ -31,10 +31,15 @@ class CountsParam(AccumulatorParam[Counts]):
         return value1
 
 
-def resident_bytes() -> int:
-    """How much memory this process has now; at most, where that is not known."""
+def resident_bytes(process: int | None = None) -> int:
+    """How much memory a process has now, this one without a number.
+
+    Where that is not known: at most, for this one, and 0 for others.
+    """
     try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        pages = int(Path(f"/proc/{process or 'self'}/statm").read_text().split()[1])
     except OSError:
+        if process is not None:
+            return 0
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return pages * resource.getpagesize()

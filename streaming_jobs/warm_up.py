@@ -5,9 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark import Accumulator
 from pyspark.sql import SparkSession
 
 from streaming_jobs.snapshot import Snapshot
+from streaming_jobs.statistics import Counts, CountsParam
 from streaming_jobs.worker import EngineLimits, engine_at
 
 _LINGER_SECONDS = 0.1
@@ -20,18 +22,22 @@ class _WarmUp:
 
     snapshot: Snapshot
     limits: EngineLimits
+    counts: "Accumulator[Counts]"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            engine_at(self.snapshot, self.limits)
+            counts: Counts = {}
+            engine_at(self.snapshot, self.limits, counts)
+            self.counts.add(counts)
             time.sleep(_LINGER_SECONDS)
             yield batch
 
 
-def warm_up(spark: SparkSession, snapshot: Snapshot, limits: EngineLimits) -> None:
-    """Bring the engines of all workers to a snapshot."""
+def warm_up(spark: SparkSession, snapshot: Snapshot, limits: EngineLimits) -> Counts:
+    """Bring the engines of all workers to a snapshot; what that took."""
+    counts: Accumulator[Counts] = spark.sparkContext.accumulator({}, CountsParam())
     tasks = spark.sparkContext.defaultParallelism
     numbers = spark.range(0, tasks, 1, tasks)
-    numbers.mapInArrow(_WarmUp(snapshot, limits), "id bigint").write.format("noop").mode(
-        "overwrite"
-    ).save()
+    warmed = numbers.mapInArrow(_WarmUp(snapshot, limits, counts), "id bigint")
+    warmed.write.format("noop").mode("overwrite").save()
+    return counts.value

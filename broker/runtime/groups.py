@@ -2,11 +2,11 @@
 
 For one message: the ids of the elements with each label path, in document order. A path reaches,
 from an element with a certain label path, certain label paths below it; the elements it reaches are
-the ids of those within the element's interval. Found when they are asked for, and kept for all
-plans that ask for the same.
+the ids of those up to the next element with its own label path. Found when they are asked for, and
+kept for all plans that ask for the same.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from functools import cached_property
 
@@ -121,17 +121,24 @@ class Groups:
         return found
 
     def _below(self, node: int, labels: list[int]) -> list[int]:
-        last = self.message.ends[node]
-        if not labels or last == node:
-            return _NO_NODES
+        """The elements below one with some label paths, which are all below its own.
+
+        Of the elements with its label path, it is the one above those that come between it and the
+        next: no intervals are needed.
+        """
+        own = self.nodes[self.label_paths[node]]
+        place = bisect_right(own, node)
         slices = []
         for label in labels:
             nodes = self.nodes.get(label)
             if nodes is None:
                 continue
-            first, end = bisect_right(nodes, node), bisect_right(nodes, last)
+            first = bisect_right(nodes, node)
+            end = bisect_left(nodes, own[place], first) if place < len(own) else len(nodes)
             if first < end:
                 slices.append(nodes[first:end])
+        if not slices:
+            return _NO_NODES
         if len(slices) == 1:
             return slices[0]
         return sorted(each for nodes in slices for each in nodes)
