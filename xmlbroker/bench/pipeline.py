@@ -32,7 +32,7 @@ from subscriptions.kafka_log import KafkaSubscriptionLog
 from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
 from xmlbroker.bench import books
 from xmlbroker.bench.measure import progress
-from xmlbroker.bench.pipeline_load import VALUES, publish
+from xmlbroker.bench.pipeline_load import publish
 
 _SUBSCRIBERS = 20
 _BATCH = 4_000
@@ -52,6 +52,11 @@ class Bench:
         """A new one."""
         self.runs += 1
         return self.directory / f"checkpoint-{self.runs}"
+
+    @property
+    def values(self) -> int:
+        """So many values in messages and queries that about ten queries match a message."""
+        return self.subscriptions
 
     @property
     def names(self) -> TopicNames:
@@ -93,7 +98,7 @@ def run(subscriptions: int, messages: int, seconds: float, rounds: int) -> dict[
         with bench.broker(phases):
             pass
         progress(f"publishing {messages:,} messages")
-        publish(bench.kafka.bootstrap_servers, bench.names.messages, messages, 0)
+        publish(bench.kafka.bootstrap_servers, bench.names.messages, messages, values=bench.values)
         measured = throughput(bench, rounds)
         figures: dict[str, object] = {
             "bench": "pipeline",
@@ -136,7 +141,7 @@ def set_up(bench: Bench) -> None:
                 f"subscriber-{number % _SUBSCRIBERS:02}/s{number}".encode(),
                 json.dumps({"query": query}).encode(),
             )
-            for number, query in enumerate(books.book_queries(bench.subscriptions, VALUES))
+            for number, query in enumerate(books.book_queries(bench.subscriptions, bench.values))
         )
 
 
@@ -234,11 +239,7 @@ def changes(subscriptions: int, changed: int, rate: int, seconds: float) -> dict
     with running(subscriptions) as bench:
         phases: dict[str, float] = {}
         with bench.broker(phases) as (job, query):
-            topic = bench.names.messages
-            total = str(int(rate * seconds))
-            load = module(
-                "pipeline_load", bench.kafka.bootstrap_servers, topic, total, str(rate), "7"
-            )
+            load = start_load(bench, seconds, rate, seed=7)
             first = first_delivery(bench)
             time.sleep(seconds / 3)
             with KafkaSubscriptionLog(
@@ -246,7 +247,9 @@ def changes(subscriptions: int, changed: int, rate: int, seconds: float) -> dict
             ) as log:
                 log.append_all(
                     (f"subscriber-00/new{number}".encode(), json.dumps({"query": text}).encode())
-                    for number, text in enumerate(books.book_queries(changed, VALUES, seed=99))
+                    for number, text in enumerate(
+                        books.book_queries(changed, bench.values, seed=99)
+                    )
                 )
                 written = time.perf_counter()
                 wanted = log.end() - 1
@@ -300,17 +303,19 @@ def under_load(bench: Bench, seconds: float, rate: int, seed: int) -> dict[str, 
     observer = module("pipeline_observer", servers, "5", *bench.outputs)
     assert observer.stdout is not None
     observer.stdout.readline()
-    load = module(
-        "pipeline_load",
-        servers,
-        bench.names.messages,
-        str(int(seconds * rate)),
-        str(rate),
-        str(seed),
-    )
-    load.communicate()
+    start_load(bench, seconds, rate, seed).communicate()
     figures: dict[str, Any] = json.loads(observer.communicate()[0])
     return figures
+
+
+def start_load(bench: Bench, seconds: float, rate: int, seed: int) -> subprocess.Popen[str]:
+    """Messages at a rate for a while, published by a process of its own."""
+    return module(
+        "pipeline_load",
+        bench.kafka.bootstrap_servers,
+        bench.names.messages,
+        *map(str, (int(seconds * rate), bench.values, rate, seed)),
+    )
 
 
 def module(name: str, *arguments: str) -> subprocess.Popen[str]:

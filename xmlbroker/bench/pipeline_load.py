@@ -7,16 +7,15 @@ import time
 from subscriptions.kafka_client import KafkaProducer, open_client
 from xmlbroker.bench import books
 
-VALUES = 10_000
-"""So many values in messages and queries: about ten of 10,000 queries match a message."""
-
 PUBLISHED = "published-ns"
 """The header with the moment that a message was sent at; jobs pass it on."""
 
 
-def publish(servers: str, topic: str, count: int, rate: float, seed: int = 1) -> float:
+def publish(
+    servers: str, topic: str, count: int, *, values: int, rate: float = 0, seed: int = 1
+) -> float:
     """Publish so many messages, at so many a second (0: as fast as can be); the seconds it took."""
-    messages = books.book_messages(min(count, 2_000), VALUES, elements=110, seed=seed)
+    messages = books.book_messages(min(count, 2_000), values, elements=140, seed=seed)
     producer = open_client(KafkaProducer, {"bootstrap_servers": servers}, linger_ms=2)
     started = time.perf_counter()
     for number in range(count):
@@ -32,9 +31,11 @@ def publish(servers: str, topic: str, count: int, rate: float, seed: int = 1) ->
 
 
 def main() -> None:
-    """`python -m xmlbroker.bench.pipeline_load SERVERS TOPIC COUNT RATE SEED`."""
-    servers, topic, count, rate, seed = sys.argv[1:]
-    seconds = publish(servers, topic, int(count), float(rate), int(seed))
+    """`python -m xmlbroker.bench.pipeline_load SERVERS TOPIC COUNT VALUES RATE SEED`."""
+    servers, topic, count, values, rate, seed = sys.argv[1:]
+    seconds = publish(
+        servers, topic, int(count), values=int(values), rate=float(rate), seed=int(seed)
+    )
     sys.stdout.write(json.dumps({"seconds": seconds}) + "\n")
 
 

@@ -21,8 +21,7 @@ from streaming_jobs.statistics import resident_bytes
 from subscriptions.kafka_log import KafkaSubscriptionLog
 from xmlbroker.bench import books
 from xmlbroker.bench.measure import progress
-from xmlbroker.bench.pipeline import Bench, module, running
-from xmlbroker.bench.pipeline_load import VALUES
+from xmlbroker.bench.pipeline import Bench, running, start_load
 
 _CHANGES_A_MINUTE = 60
 
@@ -34,11 +33,7 @@ def run(subscriptions: int, rate: int, minutes: float, every: float = 60.0) -> d
         stop = threading.Event()
         follower = threading.Thread(target=_follow, args=(job, stop))
         follower.start()
-        total = str(int(rate * minutes * 60))
-        names = bench.names
-        load = module(
-            "pipeline_load", bench.kafka.bootstrap_servers, names.messages, total, str(rate), "1"
-        )
+        load = start_load(bench, minutes * 60, rate, seed=1)
         try:
             samples = list(_samples(bench, job, minutes * 60, every))
         finally:
@@ -67,7 +62,7 @@ def _samples(
     bench: Bench, job: BrokerJob, seconds: float, every: float
 ) -> Iterator[dict[str, float]]:
     started = time.monotonic()
-    changes = _changes()
+    changes = _changes(bench.values)
     with KafkaSubscriptionLog(bench.kafka.client_settings(), bench.names.subscriptions) as log:
         while time.monotonic() - started < seconds:
             for _ in range(max(1, round(_CHANGES_A_MINUTE * every / 60))):
@@ -80,11 +75,11 @@ def _samples(
             yield sample
 
 
-def _changes() -> Iterator[tuple[bytes, bytes | None]]:
+def _changes(values: int) -> Iterator[tuple[bytes, bytes | None]]:
     """Subscriptions that come, change and go, without an end and without growing in number."""
     number = 0
     while True:
-        for query in books.book_queries(200, VALUES, seed=number + 1_000):
+        for query in books.book_queries(200, values, seed=number + 1_000):
             number += 1
             key = f"subscriber-{number % 20:02}/soak{number % 97}".encode()
             yield key, None if number % 5 == 0 else json.dumps({"query": query}).encode()
