@@ -1,0 +1,1 @@
+"""Grafana's dashboards as code; `python -m deploy.grafana.source` writes them as JSON."""
