@@ -78,6 +78,8 @@ def watched(
                 ]
             )
             scenario.come_to_rest(job)
+            # Spark tells of a batch a moment after it has committed it.
+            wait_until(lambda: "lag" in running.overview.to_data(), "the batch is told")
             with server:
                 yield Watched(job, traffic, scenario, server.address, checkpoint, versions)
         traffic.admin.delete_topics(traffic.topics())
