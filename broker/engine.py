@@ -255,17 +255,20 @@ class Engine:
             if subscribers:
                 metrics.matches += 1
                 made += [Delivery(subscription, message.data) for subscription in subscribers]
-        before = perf_counter()
+        costly, runs, serialise = self._costly, 0, 0.0
+        begun = before = perf_counter()
         for transformation, result in self._outcomes(message, found):
             transformed = perf_counter()
             made += self._deliver(transformation, result, message)
             after = perf_counter()
-            metrics.transform_runs += 1
-            metrics.transform_seconds += transformed - before
-            metrics.serialise_seconds += after - transformed
+            runs += 1
+            serialise += after - transformed
             transformation.seconds += after - before
-            self._costly[transformation] = None
+            costly[transformation] = None
             before = after
+        metrics.transform_runs += runs
+        metrics.serialise_seconds += serialise
+        metrics.transform_seconds += before - begun - serialise
         return made
 
     def costs(self) -> Iterator[tuple[str, float]]:
