@@ -348,30 +348,34 @@ class Engine:
 
     def _deliver(
         self, transformation: _Transformation, result: Result | ResultError, message: Message
-    ) -> Iterator[Delivery]:
-        made: dict[OutputFormat, bytes | ResultError | None] = {}
+    ) -> list[Delivery]:
+        """What the subscribers of a transformation get; each form of it is made once."""
+        subscribers = transformation.subscribers
         if isinstance(result, ResultError):
-            made = dict.fromkeys(OutputFormat, result)
             self._count_error(result)
-        elif not result.groups:
-            return
-        else:
-            self.metrics.matches += 1
-            self.metrics.bindings += len(result.groups)
-        for subscription, format in transformation.subscribers.items():
-            if format not in made:
-                assert isinstance(result, Result)
-                self.metrics.serialise_runs += 1
-                try:
-                    made[format] = make_output(result, message, format, self.result_limits)
-                except ResultError as error:
-                    made[format] = error
-                    self._count_error(error)
-            output = made[format]
-            if isinstance(output, ResultError):
-                yield Delivery(subscription, None, output)
-            elif output is not None:
-                yield Delivery(subscription, output)
+            return [Delivery(subscription, None, result) for subscription in subscribers]
+        if not result.groups:
+            return []
+        self.metrics.matches += 1
+        self.metrics.bindings += len(result.groups)
+        made: dict[OutputFormat, tuple[bytes | None, ResultError | None]] = {}
+        deliveries = []
+        for subscription, format in subscribers.items():
+            outcome = made.get(format)
+            if outcome is None:
+                outcome = made[format] = self._output(result, message, format)
+            deliveries.append(Delivery(subscription, *outcome))
+        return deliveries
+
+    def _output(
+        self, result: Result, message: Message, format: OutputFormat
+    ) -> tuple[bytes | None, ResultError | None]:
+        self.metrics.serialise_runs += 1
+        try:
+            return make_output(result, message, format, self.result_limits), None
+        except ResultError as error:
+            self._count_error(error)
+            return None, error
 
     def _count_error(self, error: ResultError) -> None:
         if error.code == "budget-exceeded":

@@ -215,6 +215,9 @@ def _content(content: Content, group: Group, message: Message) -> bytes:
 
 
 def _element(element: PlainElement, group: Group, message: Message) -> bytes:
+    if not element.attributes and not element.added:
+        body = _content(element.content, group, message)
+        return b"%b>%b%b" % (element.start, body, element.end) if body else element.start + b"/>"
     pieces = [element.start]
     for attribute in element.attributes:
         pieces.append(attribute.start)

@@ -16,7 +16,9 @@ _CAUSES = (
     (
         r"JsonParseException|Incomplete log file|Log file was malformed|MALFORMED_LOG_FILE"
         r"|checkpoint.*corrupt|batch .* doesn't exist|MISSING_STATE|EOFException"
-        r"|UnrecognizedPropertyException|MismatchedInputException|STREAMING_CHECKPOINT",
+        r"|UnrecognizedPropertyException|MismatchedInputException|STREAMING_CHECKPOINT"
+        # What Spark's JSON reader says; the job has no JSON but the checkpoint's.
+        r"|Unexpected end-of-input|Unexpected character|Unrecognized token|Illegal character",
         "torn-checkpoint",
         "the checkpoint can't be read. Nothing was skipped. Restore it from a copy, or start with "
         "a new one and let subscribers drop the deliveries that they know by their xb-id",

@@ -22,7 +22,7 @@ class LabelPaths:
     so past `limit` the owner goes on with `renewed()`.
     """
 
-    __slots__ = ("_names", "children", "deepest", "depths", "limit", "parents", "tags")
+    __slots__ = ("_markup", "_names", "children", "deepest", "depths", "limit", "parents", "tags")
 
     def __init__(self, limit: int = 100_000) -> None:
         self.limit = limit
@@ -32,6 +32,7 @@ class LabelPaths:
         self.deepest = 0
         self.children: list[dict[object, int]] = [{}]
         self._names: dict[int, ExpandedName] = {}
+        self._markup: dict[int, tuple[bytes, bytes, bytes] | None] = {}
 
     def __len__(self) -> int:
         return len(self.tags)
@@ -60,6 +61,19 @@ class LabelPaths:
         if name is None:
             name = self._names[label] = ExpandedName.from_clark(self.tags[label])
         return name
+
+    def markup(self, label: int) -> tuple[bytes, bytes, bytes] | None:
+        """The start tag, the end tag and the empty element for a label path, without attributes;
+        None if the name is in a namespace, which would have to be declared.
+        """
+        try:
+            return self._markup[label]
+        except KeyError:
+            tag = self.tags[label]
+            name = tag.encode()
+            made = (b"<%b>" % name, b"</%b>" % name, b"<%b/>" % name)
+            self._markup[label] = None if tag.startswith("{") else made
+            return self._markup[label]
 
     def path(self, label: int) -> tuple[ExpandedName, ...]:
         """The names from the root down, as explanations show them."""

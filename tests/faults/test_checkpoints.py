@@ -58,7 +58,9 @@ def test_a_torn_checkpoint_is_refused(bench: Bench, monkeypatch: pytest.MonkeyPa
         whole = file.read_bytes()
         sum_before = checksum.read_bytes() if checksum.exists() else None
         tear(file, content)
-        codes[what] = refusal_of(bench.job()).code
+        refusal = refusal_of(bench.job())
+        print(f"{what}: {refusal}")
+        codes[what] = refusal.code
         file.write_bytes(whole)
         if sum_before is not None:
             checksum.write_bytes(sum_before)

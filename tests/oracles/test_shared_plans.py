@@ -31,7 +31,8 @@ def random_queries(rng: random.Random, message: Message, count: int) -> list[Flw
     for text in list(texts):
         head, found, tail = text.partition(" return ")
         if found and not text.startswith("<") and rng.random() < 0.5:
-            texts.append(f"{head} return <other>{tail}</other>")
+            content = tail if tail.startswith(("<", "{")) else f"{{{tail}}}"
+            texts.append(f"{head} return <other>{content}</other>")
     queries = []
     for text in texts:
         query = parse(PROLOG + text)
