@@ -88,6 +88,8 @@ class BrokerJob:
         self._stopping = threading.Event()
         self._last_batch = time.monotonic()
         self._jvm = jvm_process(spark)
+        self._in_batch: frozenset[str] | None = None
+        """The subscribers of the batch that is under way."""
         self._rejected = 0
         """The refused records that the metrics know of."""
         self._query: StreamingQuery | None = None
@@ -188,7 +190,8 @@ class BrokerJob:
             except KafkaError as error:
                 self._wait_for_kafka(error)
                 continue
-            if time.monotonic() - self._last_batch > _WARM_AFTER_SECONDS:
+            is_idle = time.monotonic() - self._last_batch > _WARM_AFTER_SECONDS
+            if is_idle and self._in_batch is None:
                 self._keep_warm()
         self._stop_between_batches(self._query)
         failure = self._query.exception()
@@ -217,6 +220,16 @@ class BrokerJob:
     def follow(self) -> None:
         """Take the changes of subscriptions that there are now; `run` does it all the time."""
         with self._lock:
+            self._follow_registry()
+            self._watch_outputs()
+
+    def _watch_outputs(self) -> None:
+        """Make output topics that are gone, also while a batch is written: the producer tries again
+        until they are there. The batch may have subscribers that have left meanwhile.
+        """
+        failed = self._watch.check_if_due({*self._snapshots.subscribers, *(self._in_batch or ())})
+        if failed:
+            self._registry.suspend(failed)
             self._follow_registry()
 
     def stop(self) -> None:
@@ -258,6 +271,7 @@ class BrokerJob:
         reach(KillPoint.BEGUN)
         with self._lock:
             snapshot, suspended = self._pinned(batch)
+            self._in_batch = frozenset(self._snapshots.subscribers)
         reach(KillPoint.PINNED)
         try:
             self._write(messages, snapshot, suspended)
@@ -266,6 +280,8 @@ class BrokerJob:
             with self._lock:
                 suspended = self._suspend_after(error, snapshot)
             self._write(messages, snapshot, suspended)
+        finally:
+            self._in_batch = None
         reach(KillPoint.WRITTEN)
         self._snapshots.release()
         self.batches += 1
@@ -301,10 +317,7 @@ class BrokerJob:
         if self._is_rebuilt:
             self._snapshots.replace(self._registry.active)
             self._is_rebuilt = False
-        failed = self._watch.check_if_due(self._snapshots.subscribers)
-        if failed:
-            self._registry.suspend(failed)
-            self._follow_registry()
+        self._watch_outputs()
         registry, suspended = self._registry, frozenset(self._registry.suspended)
         pin = Pin(
             registry.version,
