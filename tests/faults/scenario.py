@@ -7,6 +7,7 @@ from random import Random
 from typing import Protocol
 
 from broker.documents import Message as ParsedMessage
+from broker.limits import ResultLimits
 from broker.message_factory import OutputFormat
 from subscriptions.errors import RecordError
 from subscriptions.model import SubscriptionRecord
@@ -123,18 +124,20 @@ class Scenario:
 
     def _without_too_large(self, expected: Expected) -> Expected:
         """Results that don't fit into their topic are dead letters."""
-        too_large = [
-            (name, version)
+        too_large = {
+            (name, version): len(wanted.value)
             for (name, version), wanted in expected.results.items()
             if len(wanted.value) > self.largest_results.get(name.partition("/")[0], 1_000_000)
-        ]
+        }
         if not too_large:
             return expected
-        code = frozenset({"too-large-for-topic"})
         return Expected(
             expected.version,
             {key: each for key, each in expected.results.items() if key not in too_large},
-            {**expected.refusals, **{name: code for name, _ in too_large}},
+            {
+                **expected.refusals,
+                **{name: _codes(size) for (name, _), size in too_large.items()},
+            },
         )
 
     def verify(
@@ -155,6 +158,14 @@ class Scenario:
             f"{report.raw_duplicates} duplicates"
         )
         return report
+
+
+def _codes(size: int) -> frozenset[str]:
+    """The reasons that a result of so many bytes may be refused for: a transformation's, if it is
+    very large, is not even made.
+    """
+    code = "too-large-for-topic"
+    return frozenset({code, "budget-exceeded"} if size > ResultLimits().max_output else {code})
 
 
 def delivered_of(record: Record) -> Delivered:
