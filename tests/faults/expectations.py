@@ -18,6 +18,7 @@ from lxml import etree
 
 from broker import reference
 from broker.documents import Message
+from broker.errors import ResultError
 from broker.message_factory import OutputFormat, make_output
 from broker.query import Filter, Flwr, parse
 from tests.faults.ledger import Expected, Form, Wanted
@@ -100,7 +101,10 @@ def _answer(value: bytes, query: str, format: str) -> Wanted | frozenset[str] | 
         return Wanted(value) if _matches(value, parsed) else None
     if format == OutputFormat.GROUPS.value:
         message = Message.parse(value)
-        made = make_output(reference.transform(parsed, message), message, OutputFormat.GROUPS)
+        try:
+            made = make_output(reference.transform(parsed, message), message, OutputFormat.GROUPS)
+        except ResultError as error:
+            return frozenset({error.code})
         return None if made is None else Wanted(made)
     return _transformed(value, parsed)
 
