@@ -79,7 +79,7 @@ def start_kafka(stack: ExitStack, directory: Path) -> str:
     from streaming_jobs.local.jars import jars  # noqa: PLC0415 - other commands need no Kafka
     from streaming_jobs.local.kafka_broker import EmbeddedKafka  # noqa: PLC0415
 
-    with said("fetching Kafka, the first time") as say:
+    with said("making sure of Kafka's jars") as say:
         jars("kafka", lambda text, done, total: say(f"fetching Kafka: {done}/{total} {text}"))
     with said("starting Kafka"):
         kafka = stack.enter_context(EmbeddedKafka(directory))
@@ -102,7 +102,7 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
         with said("asking Kafka"):
             # A wrong address or password is known before Spark has taken its seconds to start.
             TopicAdmin(settings.kafka.client_settings()).close()
-        with said("fetching what Spark needs for Kafka, the first time"):
+        with said("making sure of what Spark needs for Kafka"):
             connector = jars("spark")
         with said("starting Spark"):
             spark = spark_session(
