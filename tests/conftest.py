@@ -1,6 +1,8 @@
 """What all tests share: how hard hypothesis tries, and where the NITF data is."""
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,18 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 DATA = Path(__file__).parent / "data"
 NITF = Path(__file__).parents[2] / "shared" / "data" / "nitf"
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A command that runs in a test logs to an output that ends with the test; threads of longer
+    tests that log later have nowhere to write then.
+    """
+    yield
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        if type(handler) is logging.StreamHandler:
+            root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")
