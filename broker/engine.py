@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import islice
+from operator import itemgetter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -20,7 +23,7 @@ from broker.errors import ResultError
 from broker.limits import MessageLimits, ResultLimits
 from broker.matching import Description, YFilter
 from broker.matching import Engine as Matcher
-from broker.message_factory import OutputFormat, check_template, make_output
+from broker.message_factory import MessageFactory, OutputFormat, check_template
 from broker.metrics import EngineMetrics
 from broker.plan.build import NotPlannedError, Strategy
 from broker.plan.candidates import candidates_of
@@ -53,9 +56,9 @@ class _Transformation:
     query: Flwr
     plan: GroupPlan | Planned | None = None
     """None if it is walked, or has its plan together with others."""
+    factory: MessageFactory | None = None
+    """Made when there is a first result."""
     subscribers: dict[str, OutputFormat] = field(default_factory=dict)
-    seconds: float = 0.0
-    """What it took since `costs` was last asked."""
 
 
 @dataclass(slots=True)
@@ -103,8 +106,8 @@ class Engine:
         self.metrics = EngineMetrics()
         self.transformations: Counter[str] = Counter()
         """How many distinct ones there are, by how they are answered."""
-        self._costly: dict[_Transformation, None] = {}
-        """Those that took time since `costs` was last asked."""
+        self._seconds: dict[_Transformation, float] = {}
+        """What transformations took since `costs` was last asked."""
         self._labels = LabelPaths()
         self._members: dict[int, _Members] = {}
         self._index: WhereIndex[_Transformation] = WhereIndex()
@@ -225,7 +228,7 @@ class Engine:
     def _forget(self, transformation: _Transformation) -> None:
         """Nobody subscribes to a transformation any more."""
         self.transformations[self._way(transformation)] -= 1
-        self._costly.pop(transformation, None)
+        self._seconds.pop(transformation, None)
 
     # Messages
 
@@ -255,7 +258,7 @@ class Engine:
             if subscribers:
                 metrics.matches += 1
                 made += [Delivery(subscription, message.data) for subscription in subscribers]
-        costly, runs, serialise = self._costly, 0, 0.0
+        seconds, runs, serialise = self._seconds, 0, 0.0
         begun = before = perf_counter()
         for transformation, result in self._outcomes(message, found):
             transformed = perf_counter()
@@ -263,26 +266,25 @@ class Engine:
             after = perf_counter()
             runs += 1
             serialise += after - transformed
-            transformation.seconds += after - before
-            costly[transformation] = None
+            seconds[transformation] = seconds.get(transformation, 0.0) + after - before
             before = after
         metrics.transform_runs += runs
         metrics.serialise_seconds += serialise
         metrics.transform_seconds += before - begun - serialise
         return made
 
-    def costs(self) -> Iterator[tuple[str, float]]:
-        """The seconds that subscriptions took by themselves since this was last asked.
+    def costs(self, most: int) -> dict[str, float]:
+        """The seconds of the subscriptions that took most by themselves since this was last asked.
 
         What all share, parsing and matching, is nobody's; equal transformations share theirs.
         """
-        for transformation in self._costly:
-            # Those that have gone meanwhile have nobody to tell.
-            share = transformation.seconds / max(1, len(transformation.subscribers))
-            transformation.seconds = 0.0
-            for subscription in transformation.subscribers:
-                yield subscription, share
-        self._costly.clear()
+        dearest = nlargest(most, self._seconds.items(), key=itemgetter(1))
+        self._seconds.clear()
+        return {
+            subscription: seconds / len(transformation.subscribers)
+            for transformation, seconds in dearest
+            for subscription in islice(transformation.subscribers, most)
+        }
 
     def results(self, message: Message) -> Iterator[Result]:
         """The groups of all distinct transformations that a message has a result for."""
@@ -358,21 +360,27 @@ class Engine:
             return []
         self.metrics.matches += 1
         self.metrics.bindings += len(result.groups)
-        made: dict[OutputFormat, tuple[bytes | None, ResultError | None]] = {}
+        factory = transformation.factory
+        if factory is None:
+            factory = transformation.factory = MessageFactory(transformation.query)
+        if len(subscribers) == 1:
+            ((subscription, format),) = subscribers.items()
+            return [Delivery(subscription, *self._output(factory, result, message, format))]
         deliveries = []
+        made: dict[str, tuple[bytes | None, ResultError | None]] = {}
         for subscription, format in subscribers.items():
-            outcome = made.get(format)
+            outcome = made.get(format.value)
             if outcome is None:
-                outcome = made[format] = self._output(result, message, format)
+                outcome = made[format.value] = self._output(factory, result, message, format)
             deliveries.append(Delivery(subscription, *outcome))
         return deliveries
 
     def _output(
-        self, result: Result, message: Message, format: OutputFormat
+        self, factory: MessageFactory, result: Result, message: Message, format: OutputFormat
     ) -> tuple[bytes | None, ResultError | None]:
         self.metrics.serialise_runs += 1
         try:
-            return make_output(result, message, format, self.result_limits), None
+            return factory.make(result.groups, message, format, self.result_limits), None
         except ResultError as error:
             self._count_error(error)
             return None, error

@@ -16,7 +16,7 @@ from broker.errors import QuerySyntaxError, ResultError
 from broker.escaping import escape_attribute, escape_text
 from broker.limits import ResultLimits
 from broker.names import XML_NAMESPACE, ExpandedName
-from broker.plain_template import NotPlainError, make_plain, plain_template
+from broker.plain_template import NotPlainError, PlainTemplate
 from broker.query.syntax import (
     ConstantAttribute,
     ConstantElement,
@@ -30,7 +30,7 @@ from broker.query.syntax import (
     TemplateItem,
     Variable,
 )
-from broker.results import AttributeNode, GroupList, ListKind, Result, end_of, list_kinds
+from broker.results import AttributeNode, Group, GroupList, ListKind, Result, end_of, list_kinds
 
 _DEFAULT_LIMITS = ResultLimits()
 _NAME_WITHOUT_PREFIX = re.compile(rb"<[^\s:/>!?]+[\s/>]")
@@ -44,27 +44,49 @@ class OutputFormat(Enum):
     GROUPS = "groups"
 
 
+class MessageFactory:
+    """Makes what the subscribers of one query receive; what the query alone decides is kept."""
+
+    __slots__ = ("_template", "query")
+
+    def __init__(self, query: Flwr) -> None:
+        self.query = query
+        self._template: PlainTemplate | None = None
+        with suppress(NotPlainError):
+            self._template = PlainTemplate(query)
+
+    def make(
+        self,
+        groups: list[Group],
+        message: Message,
+        format: OutputFormat = OutputFormat.XML,
+        limits: ResultLimits = _DEFAULT_LIMITS,
+    ) -> bytes:
+        """The bytes for a subscriber, or a `ResultError` if they are too many or can't be built."""
+        most = limits.max_output_bytes(len(message.data))
+        if format is OutputFormat.GROUPS:
+            lists = list(self.query.list_names())
+            data = groups_as_data(Result(self.query, groups), message, limits)
+            text = json.dumps(
+                {"lists": lists, "groups": data}, ensure_ascii=False, separators=(",", ":")
+            )
+            return _within(text.encode("utf-8"), most)
+        if self._template is not None:
+            with suppress(NotPlainError):
+                return _within(self._template.make(groups, message, most), most)
+        return _XmlBuilder(message, most).build(self.query, groups)
+
+
 def make_output(
     result: Result,
     message: Message,
     format: OutputFormat = OutputFormat.XML,
     limits: ResultLimits = _DEFAULT_LIMITS,
 ) -> bytes | None:
-    """The bytes for the subscriber; None if there is no group, which makes no record."""
+    """The bytes of one result; None if there is no group, which makes no record."""
     if not result.groups:
         return None
-    most = limits.max_output_bytes(len(message.data))
-    if format is OutputFormat.GROUPS:
-        lists = list(result.query.list_names())
-        record = {"lists": lists, "groups": groups_as_data(result, message, limits)}
-        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-        return _within(text.encode("utf-8"), most)
-    template = plain_template(result.query)
-    if template is not None:
-        with suppress(NotPlainError):
-            output = make_plain(result.query, template, result.groups, message, most)
-            return _within(output, most)
-    return _XmlBuilder(message, most).build(result)
+    return MessageFactory(result.query).make(result.groups, message, format, limits)
 
 
 def groups_as_data(
@@ -184,12 +206,11 @@ class _XmlBuilder:
         self.open: list[_OpenElement] = []
         self.after_atomic = False
 
-    def build(self, result: Result) -> bytes:
-        query = result.query
+    def build(self, query: Flwr, groups: list[Group]) -> bytes:
         kinds = list_kinds(query)
         if query.wrapper is not None:
             self.start(query.wrapper, iter(()))
-        for group in result.groups:
+        for group in groups:
             lists = iter(zip(group, kinds, strict=True))
             self.add_items(query.template, lists, is_sequence=True)
         if query.wrapper is not None:

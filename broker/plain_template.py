@@ -9,15 +9,25 @@ between numbers. A template is plain if little of that can happen:
 
 Copies bring their own namespaces, so nothing is asked of the message. A path may give several
 attributes of one name: then the builder has to refuse it.
+
+The pieces of a result are gathered in one list and joined once: most are the bytes of nodes, which
+the message keeps and all its results share.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
-from broker.documents.message import Message
+from broker.documents import Message
 from broker.escaping import escape_attribute, escape_text
-from broker.query.syntax import ConstantElement, Embedded, EndKind, Flwr, Path, TemplateItem
+from broker.query.syntax import (
+    ConstantAttribute,
+    ConstantElement,
+    Embedded,
+    EndKind,
+    Flwr,
+    Path,
+    TemplateItem,
+)
 from broker.results import Group, GroupList, ListKind, Node, end_of, list_kinds
 
 
@@ -44,11 +54,13 @@ class PlainElement(NamedTuple):
     """An element of the template: its tags, and what is between them."""
 
     start: bytes
-    """The start tag as far as it is constant."""
+    """The start tag as far as it is constant, closed if it is all of it."""
     attributes: tuple[PlainAttribute, ...]
     added: tuple[tuple[bytes, int], ...]
     """Attributes that are copied: how they begin, and the list they are in."""
     end: bytes
+    empty: bytes
+    """How the start tag ends if there is no content: all of it, if it is constant."""
     content: "Content"
 
 
@@ -56,26 +68,43 @@ Content = tuple[bytes | NodeList | ValueList | PlainElement, ...]
 
 
 class NotPlainError(Exception):
-    """A group that the builder has to look at."""
+    """A template, or a group, that the builder has to look at."""
+
+
+class PlainTemplate:
+    """What the groups of a query are made into; a `NotPlainError` if its template isn't plain."""
+
+    __slots__ = ("_content", "_wrapper")
+
+    def __init__(self, query: Flwr) -> None:
+        self._wrapper: tuple[bytes, bytes, bytes] | None = None
+        """Its tags, and what it is if nothing is in it."""
+        if query.wrapper is not None:
+            start = _start_tag(query.wrapper)
+            if start is None or _varying(query.wrapper):
+                raise NotPlainError
+            end = f"</{query.wrapper.name.lexical}>".encode()
+            self._wrapper = (start + b">", end, start + b"/>")
+        self._content = tuple(_Compiler(query).content(query.template, is_outermost=True))
+
+    def make(self, groups: list[Group], message: Message, most: int) -> bytes | None:
+        """The XML of all groups; None if it has more bytes than it may. Or a `NotPlainError`."""
+        pieces: list[bytes] = []
+        size = done = 0
+        for group in groups:
+            _write(self._content, group, message, pieces)
+            size += sum(map(len, pieces[done:]))
+            if size > most:
+                return None
+            done = len(pieces)
+        if self._wrapper is not None:
+            start, end, empty = self._wrapper
+            pieces = [start, *pieces, end] if pieces else [empty]
+        body = b"".join(pieces)
+        return body if len(body) <= most else None
 
 
 # Made once for a query
-
-
-@lru_cache(maxsize=65_536)
-def plain_template(query: Flwr) -> Content | None:
-    """What a query's groups are made into; None if its template isn't plain."""
-    if query.wrapper is not None and (
-        _start_tag(query.wrapper) is None
-        or any(
-            not isinstance(part, str) for each in query.wrapper.attributes for part in each.parts
-        )
-    ):
-        return None
-    try:
-        return tuple(_Compiler(query).content(query.template, is_outermost=True))
-    except NotPlainError:
-        return None
 
 
 class _Compiler:
@@ -127,8 +156,7 @@ class _Compiler:
                     for part in each.parts
                 ),
             )
-            for each in element.attributes
-            if not all(isinstance(part, str) for part in each.parts)
+            for each in _varying(element)
         ]
         added: list[tuple[bytes, int]] = []
         content = list(element.content)
@@ -141,13 +169,22 @@ class _Compiler:
             names.add(name)
             added.append((f' {name}="'.encode(), self.place().number))
             del content[0]
+        is_whole = not attributes and not added
         return PlainElement(
-            start,
+            start + b">" if is_whole else start,
             tuple(attributes),
             tuple(added),
             f"</{element.name.lexical}>".encode(),
+            start + b"/>" if is_whole else b"/>",
             tuple(self.content(tuple(content))),
         )
+
+
+def _varying(element: ConstantElement) -> list[ConstantAttribute]:
+    """The attributes that are not constant."""
+    return [
+        each for each in element.attributes if not all(isinstance(part, str) for part in each.parts)
+    ]
 
 
 def _start_tag(element: ConstantElement) -> bytes | None:
@@ -158,15 +195,12 @@ def _start_tag(element: ConstantElement) -> bytes | None:
     if element.name.namespace or element.namespaces:
         return None
     pieces = [b"<", element.name.lexical.encode()]
-    seen_other = False
-    for attribute in element.attributes:
-        if attribute.name.namespace:
-            return None
-        if not all(isinstance(part, str) for part in attribute.parts):
-            seen_other = True
-            continue
-        if seen_other:
-            return None
+    varying = _varying(element)
+    if varying and element.attributes[-len(varying) :] != tuple(varying):
+        return None
+    if any(attribute.name.namespace for attribute in element.attributes):
+        return None
+    for attribute in element.attributes[: len(element.attributes) - len(varying)]:
         value = "".join(part for part in attribute.parts if isinstance(part, str))
         pieces += [b" ", attribute.name.lexical.encode(), b'="', escape_attribute(value), b'"']
     return b"".join(pieces)
@@ -175,50 +209,41 @@ def _start_tag(element: ConstantElement) -> bytes | None:
 # For each group
 
 
-def make_plain(
-    query: Flwr, content: Content, groups: list[Group], message: Message, most: int
-) -> bytes | None:
-    """The XML of all groups; None if it has more bytes than it may. Or a `NotPlainError`."""
-    pieces: list[bytes] = []
-    size = 0
-    for group in groups:
-        piece = _content(content, group, message)
-        size += len(piece)
-        if size > most:
-            return None
-        pieces.append(piece)
-    body = b"".join(pieces)
-    if query.wrapper is not None:
-        start = _start_tag(query.wrapper)
-        assert start is not None
-        end = f"</{query.wrapper.name.lexical}>".encode()
-        body = b"".join((start, b">", body, end)) if body else start + b"/>"
-    return body if len(body) <= most else None
-
-
-def _content(content: Content, group: Group, message: Message) -> bytes:
-    pieces: list[bytes] = []
+def _write(content: Content, group: Group, message: Message, pieces: list[bytes]) -> None:
+    """Add what a group makes of some content; nothing is added for nothing."""
     for item in content:
-        if isinstance(item, bytes):
-            pieces.append(item)
-        elif isinstance(item, NodeList):
+        if isinstance(item, NodeList):
             for node in group[item.number]:
                 if isinstance(node, int):
                     pieces.append(message.serialise(node))
                 else:
                     pieces.append(escape_text(node.value))  # type: ignore[union-attr]
-        elif isinstance(item, ValueList):
-            pieces.append(escape_text(" ".join(map(str, group[item.number]))))
-        else:
-            pieces.append(_element(item, group, message))
-    return b"".join(pieces)
+        elif isinstance(item, bytes):
+            pieces.append(item)
+        elif isinstance(item, PlainElement):
+            _write_element(item, group, message, pieces)
+        elif text := " ".join(map(str, group[item.number])):
+            pieces.append(escape_text(text))
 
 
-def _element(element: PlainElement, group: Group, message: Message) -> bytes:
-    if not element.attributes and not element.added:
-        body = _content(element.content, group, message)
-        return b"%b>%b%b" % (element.start, body, element.end) if body else element.start + b"/>"
-    pieces = [element.start]
+def _write_element(
+    element: PlainElement, group: Group, message: Message, pieces: list[bytes]
+) -> None:
+    pieces.append(element.start)
+    if element.attributes or element.added:
+        _write_attributes(element, group, message, pieces)
+        pieces.append(b">")
+    before = len(pieces)
+    _write(element.content, group, message, pieces)
+    if len(pieces) > before:
+        pieces.append(element.end)
+    else:
+        pieces[-1] = element.empty
+
+
+def _write_attributes(
+    element: PlainElement, group: Group, message: Message, pieces: list[bytes]
+) -> None:
     for attribute in element.attributes:
         pieces.append(attribute.start)
         for part in attribute.parts:
@@ -234,12 +259,6 @@ def _element(element: PlainElement, group: Group, message: Message) -> bytes:
             raise NotPlainError
         if items:
             pieces += [start, escape_attribute(items[0].value), b'"']  # type: ignore[union-attr]
-    body = _content(element.content, group, message)
-    if body:
-        pieces += [b">", body, element.end]
-    else:
-        pieces.append(b"/>")
-    return b"".join(pieces)
 
 
 def _joined(items: GroupList, message: Message, is_nodes: bool) -> str:

@@ -7,6 +7,7 @@ busiest with is summed up here with a memory that fades, so that a name that is 
 import heapq
 import math
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from time import monotonic
 
 HALF_LIFE_SECONDS = 60.0
@@ -36,7 +37,7 @@ class Fading:
         return [(name, amount * a_second) for name, amount in self._largest(count)]
 
     def _largest(self, count: int) -> list[tuple[str, float]]:
-        return heapq.nlargest(count, self._amounts.items(), key=lambda each: each[1])
+        return heapq.nlargest(count, self._amounts.items(), key=itemgetter(1))
 
     def _fade(self) -> None:
         now = self._clock()
@@ -51,4 +52,4 @@ def largest(amounts: Mapping[str, float], count: int) -> dict[str, float]:
     """The largest of some amounts: what a worker tells of a batch."""
     if len(amounts) <= count:
         return dict(amounts)
-    return dict(heapq.nlargest(count, amounts.items(), key=lambda each: each[1]))
+    return dict(heapq.nlargest(count, amounts.items(), key=itemgetter(1)))

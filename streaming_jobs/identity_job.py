@@ -13,9 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming_jobs import sink, source
-from streaming_jobs.rows import SCHEMA, Rows
+from streaming_jobs.rows import SCHEMA, Headers, Rows
 from streaming_jobs.transform import sources
 from subscriptions.connection import KafkaSettings
+
+_ID = b"0" * 32
+_SUBSCRIPTION = b"subscriber-00/subscription-000"
 
 
 @dataclass(frozen=True)
@@ -32,16 +35,17 @@ class Copies:
             rows = Rows()
             for number, each in enumerate(sources(batch)):
                 value = (each.value or b"")[: self.payload]
-                own = [
-                    ("xb-id", b"0" * 32),
-                    ("xb-subscription", b"subscriber-00/subscription-000"),
-                    ("xb-version", b"0"),
-                    ("xb-source", each.place),
-                    ("content-type", b"application/xml"),
-                ]
+                own = (
+                    b"0" * 32,
+                    b"subscriber-00/subscription-000",
+                    b"0",
+                    each.place,
+                    b"application/xml",
+                )
+                headers = Headers(each.result_names, (*own, *each.headers.values))
                 for copy in range(self.records):
                     topic = self.topics[(number + copy) % len(self.topics)]
-                    rows.add(topic, each.key, value, [*own, *each.headers])
+                    rows.add(topic, each.key, value, headers)
             yield rows.to_arrow()
 
 

@@ -1,5 +1,7 @@
 """Rows for the Kafka sink, built column by column: Arrow has no quick way from dictionaries."""
 
+from typing import NamedTuple
+
 import pyarrow as pa
 
 SCHEMA = "topic string, key binary, value binary, headers array<struct<key:string,value:binary>>"
@@ -7,7 +9,21 @@ SCHEMA = "topic string, key binary, value binary, headers array<struct<key:strin
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
-Headers = list[tuple[str, bytes | None]]
+
+class Headers(NamedTuple):
+    """Names and values of a record's headers, apart as Arrow has them."""
+
+    names: tuple[str, ...] = ()
+    values: tuple[bytes | None, ...] = ()
+
+    def __add__(self, others: "Headers") -> "Headers":  # type: ignore[override]
+        """These and others."""
+        return Headers(self.names + others.names, self.values + others.values)
+
+    def size(self) -> int:
+        """About how many bytes they take in a record."""
+        values = sum([len(value) for value in self.values if value is not None])
+        return values + sum(map(len, self.names)) + 4 * len(self.names)
 
 
 class Rows:
@@ -29,9 +45,8 @@ class Rows:
         self._topics.append(topic)
         self._keys.append(key)
         self._values.append(value)
-        for name, content in headers:
-            self._header_names.append(name)
-            self._header_values.append(content)
+        self._header_names += headers.names
+        self._header_values += headers.values
         self._offsets.append(len(self._header_names))
 
     def to_arrow(self) -> pa.RecordBatch:

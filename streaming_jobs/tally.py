@@ -64,7 +64,8 @@ class Tally:
         self._add_engine(counts)
         for name, size in largest(self._bytes, _NAMES_TOLD).items():
             counts[f"bytes_of:{name}"] = size
-        for name, seconds in largest(dict(self._state.engine.costs()), _NAMES_TOLD).items():
+        engine_costs = self._state.engine.costs(_NAMES_TOLD)
+        for name, seconds in largest(engine_costs, _NAMES_TOLD).items():
             counts[f"seconds_of:{name}"] = seconds
         _add_times(batch, counts)
         counts["worker_memory"] = resident_bytes()

@@ -21,8 +21,16 @@ from subscriptions.topic_names import TopicNames
 
 _GROUPS = OutputFormat.GROUPS.value
 
+_NO_HEADERS = Headers()
+
+_OWN_HEADERS = ("xb-id", "xb-subscription", "xb-version", "xb-source", "content-type")
+"""What every result has, before the headers of its source."""
+
 _RECORD_OVERHEAD = 200
 """What Kafka adds to a record beside its key, value and headers."""
+
+_OWN_SIZE = _RECORD_OVERHEAD + Headers(_OWN_HEADERS, (b"-" * 32, b"application/json")).size()
+"""What a result takes at least: with an id and the longest type."""
 
 
 class Source(NamedTuple):
@@ -34,6 +42,16 @@ class Source(NamedTuple):
     value: bytes | None
     headers: Headers
     """Without those that are ours to give."""
+    result_names: tuple[str, ...]
+    """The names of the headers of its results."""
+    result_size: int
+    """What each of its results takes in its topic, without payload and recipient."""
+
+    @classmethod
+    def of(cls, place: bytes, key: bytes | None, value: bytes | None, headers: Headers) -> "Source":
+        """A record, and what all its results have alike."""
+        size = _OWN_SIZE + len(key or b"") + len(place) + headers.size()
+        return cls(place, key, value, headers, _OWN_HEADERS + headers.names, size)
 
 
 @dataclass(frozen=True)
@@ -90,25 +108,24 @@ class Transform:
             assert delivery.error is not None
             self.add_dead_letter(source, delivery.error, recipient.name, rows, tally)
             return
-        is_json = recipient.format == _GROUPS and payload is not source.value
-        headers: Headers = [
-            ("xb-id", delivery_id(source.place, recipient)),
-            ("xb-subscription", recipient.subscription),
-            ("xb-version", recipient.version),
-            ("xb-source", source.place),
-            ("content-type", b"application/json" if is_json else b"application/xml"),
-            *source.headers,
-        ]
         topic = self.names.output(recipient.subscriber)
         largest = self.largest_records.get(topic, self.max_record_bytes)
-        size = record_size(source.key, payload, headers)
+        size = source.result_size + recipient.size + len(payload)
         if size > largest:
             detail = f"the record has {size} bytes, more than {largest}"
             error = BrokerError("too-large-for-topic", detail)
             self.add_dead_letter(source, error, recipient.name, rows, tally)
             return
+        is_json = recipient.format == _GROUPS and payload is not source.value
+        own = (
+            delivery_id(source.place, recipient),
+            recipient.subscription,
+            recipient.version,
+            source.place,
+            b"application/json" if is_json else b"application/xml",
+        )
         key = recipient.subscriber.encode() if self.names.shared else source.key
-        rows.add(topic, key, payload, headers)
+        rows.add(topic, key, payload, Headers(source.result_names, own + source.headers.values))
         tally.delivered(recipient.name, len(payload))
 
     def add_dead_letter(
@@ -124,19 +141,20 @@ class Transform:
         One that does not fit into the topic of dead letters stays where it is, as `xb-source` says:
         a batch that can't be written would be tried for ever.
         """
-        headers: Headers = [
-            ("xb-source", source.place),
-            ("xb-error", error.code.encode()),
-            ("xb-error-detail", error.detail.encode("utf-8", "replace")),
-        ]
+        headers = Headers(
+            ("xb-source", "xb-error", "xb-error-detail"),
+            (source.place, error.code.encode(), error.detail.encode("utf-8", "replace")),
+        )
         if subscription is not None:
-            headers.append(("xb-subscription", subscription.encode()))
+            headers += Headers(("xb-subscription",), (subscription.encode(),))
         key, value, topic = source.key, source.value, self.names.dead_letters
-        size = record_size(key, value or b"", [*headers, *source.headers])
+        whole = headers + source.headers
+        size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"") + whole.size()
         if size <= self.largest_records.get(topic, self.max_record_bytes):
-            headers += source.headers
+            headers = whole
         else:
-            headers.append(("xb-omitted-bytes", str(len(value or b"")).encode()))
+            omitted = str(len(value or b"")).encode()
+            headers += Headers(("xb-omitted-bytes",), (omitted,))
             key = value = None
         rows.add(topic, key, value, headers)
         tally.refused(error.code, source.place.decode(), subscription)
@@ -150,26 +168,21 @@ def sources(batch: pa.RecordBatch) -> Iterator[Source]:
         strict=True,
     ):
         place = f"{topic}/{partition}/{offset}".encode()
-        yield Source(place, key, value, passed_on(headers))
+        yield Source.of(place, key, value, passed_on(headers))
 
 
 def passed_on(headers: list[dict[str, Any]] | None) -> Headers:
     """The headers of a source record that its results have too; names with xb- are ours."""
     if not headers:
-        return []
-    return [
-        (each["key"], each["value"])
+        return _NO_HEADERS
+    kept = [
+        each
         for each in headers
         if not each["key"].lower().startswith("xb-") and each["key"].lower() != "content-type"
     ]
+    return Headers(tuple([each["key"] for each in kept]), tuple([each["value"] for each in kept]))
 
 
 def delivery_id(place: bytes, recipient: Recipient) -> bytes:
     """The same for the same record, subscription and version, whenever and wherever it is made."""
     return blake2b(place + recipient.identity, digest_size=16).hexdigest().encode()
-
-
-def record_size(key: bytes | None, value: bytes, headers: Headers) -> int:
-    """About how many bytes a record takes in its topic."""
-    size = _RECORD_OVERHEAD + len(key or b"") + len(value)
-    return size + sum([len(name) + len(content or b"") + 4 for name, content in headers])

@@ -40,6 +40,8 @@ class Recipient(NamedTuple):
     version: bytes
     identity: bytes
     """What a delivery's id is made of, beside the source record."""
+    size: int
+    """What it adds to the size of each record."""
 
     @classmethod
     def of(cls, entry: Entry) -> "Recipient":
@@ -47,7 +49,7 @@ class Recipient(NamedTuple):
         name, version = entry.name.encode(), str(entry.version).encode()
         subscriber = entry.name.partition("/")[0]
         identity = b"\n%b\n%b" % (name, version)
-        return cls(entry.name, subscriber, entry.format, name, version, identity)
+        return cls(entry.name, subscriber, entry.format, name, version, identity, len(identity))
 
 
 class EngineState:

@@ -274,30 +274,25 @@ class Message:
         """The XML of a node: the namespaces in its scope declared, without what follows it."""
         serialised = self._serialised.get(node)
         if serialised is None:
-            if node == DOCUMENT:
-                before, after = self.around_root()
-                serialised = b"".join([*before, self.serialise(1), *after])
-            else:
-                serialised = self._serialise_leaf(node) or _serialise(self.elements[node])
-            self._serialised[node] = serialised
+            serialised = self._serialised[node] = self._copy(node)
         return serialised
 
-    def _serialise_leaf(self, node: int) -> bytes | None:
-        """The XML of an element with nothing but text, as lxml writes it, in a fifth of the time;
-        None for others. Namespaces in scope would have to be declared.
-        """
+    def _copy(self, node: int) -> bytes:
+        if node == DOCUMENT:
+            before, after = self.around_root()
+            return b"".join([*before, self.serialise(1), *after])
         if self._has_namespaces is None:
             self._has_namespaces = _NAMESPACE_DECLARATION.search(self.data) is not None
         element = self.elements[node]
-        if self._has_namespaces or len(element) or element.keys():
-            return None
-        # A name in the namespace of xml: needs no declaration, so it may be in one all the same.
-        markup = self.labels.markup(self.label_paths[node])
-        if markup is None:
-            return None
-        start, end, empty = markup
-        text = element.text
-        return start + escape_text(text) + end if text else empty
+        if not (self._has_namespaces or len(element) or element.keys()):
+            # Nothing but text, and nothing to declare: as lxml writes it, in a fifth of the time.
+            markup = self.labels.markup(self.label_paths[node])
+            # None for a name in the namespace of xml:, which needs no declaration.
+            if markup is not None:
+                start, end, empty = markup
+                text = element.text
+                return start + escape_text(text) + end if text else empty
+        return _serialise(element)
 
     def has_default_namespace(self, node: int) -> bool:
         """Whether names without prefix are in a namespace at this node."""

@@ -278,6 +278,8 @@ class _Planner:
 
 
 def _make_list(kind: str, path: PlainPath) -> MakeList:
+    if kind == "nodes" and path.end is None:
+        return lambda groups, node: groups.elements(path, node)
     if kind == "nodes":
         return lambda groups, node: groups.items(path, node)
     if kind == "count":

@@ -37,6 +37,7 @@ class Groups:
         nodes = self.nodes
         for node, label in enumerate(self.label_paths):
             nodes[label].append(node)
+        self._is_small_table = len(message.labels) <= LARGEST_TABLE
         self._reached: dict[tuple[PlainPath, int], list[int]] = {}
         self._elements: dict[tuple[PlainPath, int], list[int]] = {}
         self._items: dict[tuple[PlainPath, int], list[Node]] = {}
@@ -145,9 +146,8 @@ class Groups:
 
     def _labels(self, path: PlainPath, node: int) -> list[int]:
         """The label paths of the message that a path reaches from an element."""
-        table = self.message.labels
-        if len(table) <= LARGEST_TABLE:
-            return reached_labels(path, table, self.label_paths[node])
+        if self._is_small_table:
+            return reached_labels(path, self.message.labels, self.label_paths[node])
         key = (path, self.label_paths[node])
         found = self._reached.get(key)
         if found is None:

@@ -123,13 +123,11 @@ class XPath10:
         return f"{self.operand(operand)} {operator.value} {value}"
 
     def with_number(self, path: Path, comparison: str) -> str:
-        """Whether a node's number compares so; libxml2 does not read one that begins with a plus."""
+        """Whether a node's number compares so; libxml2 reads none that begins with a plus."""
         nodes = "self::node()" if (text := self.path(path)) == "." else text
         unsigned = "number(substring-after(normalize-space(.), '+'))"
         has_plus = "starts-with(normalize-space(.), '+')"
-        return (
-            f"boolean({nodes}[number(.) {comparison} or {has_plus} and {unsigned} {comparison}])"
-        )
+        return f"boolean({nodes}[number(.) {comparison} or {has_plus} and {unsigned} {comparison}])"
 
     def operand(self, operand: Operand | StringOf) -> str:
         if isinstance(operand, Path):

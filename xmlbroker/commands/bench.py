@@ -227,6 +227,20 @@ def show(figures: dict[str, Any], sections: tuple[str, ...]) -> None:
         console.print(table)
 
 
+@bench.command("metrics")
+@ROUNDS
+@AS_JSON
+def bench_metrics(rounds: int, as_json: bool) -> None:
+    """What counting costs a worker: with all of it, against none."""
+    from xmlbroker.bench import metrics  # noqa: PLC0415 - imports Spark
+
+    figures: Any = metrics.run(rounds)
+    if as_json:
+        print_json(figures)
+        return
+    show(figures, ("batches",))
+
+
 @bench.command("soak")
 @click.option("--subscriptions", default=10_000, show_default=True, help="How many there are.")
 @click.option("--rate", default=500, show_default=True, help="Messages a second.")

@@ -27,7 +27,9 @@ def test_contestants_run_in_turn() -> None:
     turns: list[str] = []
     contestants = {name: lambda item, name=name: turns.append(f"{name}{item}") for name in "ab"}
     timings = compare(contestants, lambda number: [10 * number, 10 * number + 1], 2)
-    assert turns == [f"{name}{item}" for item in (0, 1, 10, 11, 20, 21) for name in "ab"]
+    assert turns == [
+        f"{name}{item}" for item in (0, 1, 10, 11, 20, 21) for name in ("ab" if item % 2 else "ba")
+    ]
     assert [timing.name for timing in timings] == ["a", "b"]
 
 

@@ -1,0 +1,128 @@
+"""`xmlbroker bench metrics`: what it costs to count, with and without, on the same messages.
+
+What a worker does with a batch of messages is run in this process, without Spark, which would only
+make the share of counting smaller: once as it is, with all that is counted brought to the metrics
+of the driver, and once with nothing counted and no clock asked.
+"""
+
+import pickle
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pyarrow as pa
+
+from broker.documents import LabelPaths, Message
+from broker.engine import Delivery, Engine
+from streaming_jobs.metrics import Metrics
+from streaming_jobs.overview import Overview
+from streaming_jobs.rows import Rows
+from streaming_jobs.snapshot import Entry, Snapshot
+from streaming_jobs.statistics import Counts, CountsParam
+from streaming_jobs.tally import Tally
+from streaming_jobs.transform import Transform, sources
+from streaming_jobs.worker import EngineLimits, EngineState, engine_at
+from subscriptions.topic_names import TopicNames
+from xmlbroker.bench import books
+from xmlbroker.bench.measure import compare
+
+_MESSAGES = 150
+"""In an Arrow batch: about what a worker gets at a time under load."""
+
+
+def run(rounds: int, subscriptions: int = 10_000, batches: int = 20) -> dict[str, object]:
+    """The figures."""
+    texts = books.book_queries(subscriptions, subscriptions)
+    entries = [
+        Entry(f"subscriber-{number % 20:02}/s{number}", number, text, "xml")
+        for number, text in enumerate(texts)
+    ]
+    driver = _Driver()
+    snapshot = Snapshot("bench", 0, 0, cast("Any", _Local(pickle.dumps(entries))), ())
+    limits = EngineLimits()
+    transform = Transform(
+        snapshot, limits, TopicNames(), 1_000_000, {}, frozenset(), cast("Any", driver)
+    )
+    bare = _Unmeasured(transform, engine_at(snapshot, limits))
+    timings = compare(
+        {"nothing counted": bare.run, "all counted": lambda batch: list(transform([batch]))},
+        lambda number: [_batch(number * batches + each, subscriptions) for each in range(batches)],
+        rounds,
+    )
+    return {
+        "bench": "metrics",
+        "workload": f"{_MESSAGES} messages each, {subscriptions} subscriptions",
+        "batches": {"count": rounds * batches, "timings": [asdict(each) for each in timings]},
+    }
+
+
+def _batch(seed: int, values: int) -> pa.RecordBatch:
+    messages = books.book_messages(_MESSAGES, values, elements=110, seed=seed)
+    header = [{"key": "published-ns", "value": b"1234567890123456789"}]
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": ["xmlbroker.messages"] * _MESSAGES,
+            "partition": [0] * _MESSAGES,
+            "offset": list(range(_MESSAGES)),
+            "timestamp": pa.array([datetime.now(UTC)] * _MESSAGES, pa.timestamp("us", tz="UTC")),
+            "key": pa.array([None] * _MESSAGES, pa.binary()),
+            "value": messages,
+            "headers": [header] * _MESSAGES,
+        }
+    )
+
+
+class _Local:
+    """A broadcast that stays here."""
+
+    def __init__(self, value: bytes) -> None:
+        self.value = value
+
+
+class _Driver:
+    """An accumulator that does what the driver does with what workers tell."""
+
+    def __init__(self) -> None:
+        self._metrics = Metrics()
+        self._overview = Overview()
+
+    def add(self, counts: Counts) -> None:
+        told = CountsParam().addInPlace({}, pickle.loads(pickle.dumps(counts)))
+        self._metrics.count_batch(told, time.time() * 1000)
+        self._overview.count_batch(told)
+
+
+class _NoTally:
+    """Notes nothing."""
+
+    def delivered(self, subscription: str, size: int) -> None:
+        """Nothing is noted."""
+
+
+class _Unmeasured:
+    """What `Transform` and `Engine.deliveries` do, but for the counting."""
+
+    def __init__(self, transform: Transform, state: EngineState) -> None:
+        self._transform = transform
+        self._state = state
+        self._labels = LabelPaths()
+
+    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows, tally = Rows(), cast("Tally", _NoTally())
+        engine, recipients = self._state.engine, self._state.recipients
+        for source in sources(batch):
+            assert source.value is not None
+            self._labels = self._labels.renewed()
+            message = Message.parse(source.value, engine.message_limits, self._labels)
+            for delivery in _deliveries(engine, message):
+                recipient = recipients[delivery.subscription]
+                self._transform.add_delivery(source, delivery, recipient, rows, tally)
+        return rows.to_arrow()
+
+
+def _deliveries(engine: Engine, message: Message) -> list[Delivery]:
+    made: list[Delivery] = []
+    for transformation, result in engine._outcomes(message, list(engine._found(message, ()))):  # noqa: SLF001 - without its clock
+        made += engine._deliver(transformation, result, message)  # noqa: SLF001
+    return made
