@@ -139,7 +139,7 @@ class BrokerJob:
 
         With `available_now` it ends by itself when all messages that there are have been read.
         """
-        arm()
+        arm(self.spark.sparkContext.environment)
         self.spark.streams.addListener(self._listener)
         self._stack.callback(self._remove_listener)
         progress("reading the subscriptions")

@@ -7,6 +7,7 @@ a batch's output is written. Nothing else reads the variable; without it a place
 import os
 import signal
 from collections import Counter
+from collections.abc import MutableMapping
 from enum import StrEnum
 
 VARIABLE = "XB_KILL_POINT"
@@ -33,10 +34,12 @@ class KillPoint(StrEnum):
 _passed: Counter[str] = Counter()
 
 
-def arm() -> None:
-    """Let workers know whom to kill; called by the driver before they start."""
+def arm(of_workers: MutableMapping[str, str]) -> None:
+    """Let workers know whom to kill, in their environment; called by the driver before they start.
+    By then it is too late for that of the driver: the JVM that starts them has it.
+    """
     if VARIABLE in os.environ:
-        os.environ[DRIVER] = str(os.getpid())
+        of_workers[DRIVER] = str(os.getpid())
 
 
 def reach(point: KillPoint) -> None:

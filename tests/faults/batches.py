@@ -5,6 +5,8 @@ seen, and makes sure that nothing that was written down once is another thing la
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -34,11 +36,10 @@ class Batches:
 
     def collect(self) -> None:
         """Take in what is there; to be called at least once in a hundred batches."""
-        for batch, file in _numbered(self._checkpoint / "offsets"):
-            ends = _parse_offsets(file.read_text())
+        for batch, data in _read(self._checkpoint / "offsets"):
+            ends = _parse_offsets(data.decode())
             assert self._ends.setdefault(batch, ends) == ends, f"batch {batch} has other messages"
-        for batch, file in _numbered(self._checkpoint / "xmlbroker-pins", ".json"):
-            pin = file.read_bytes()
+        for batch, pin in _read(self._checkpoint / "xmlbroker-pins", ".json"):
             assert self._pins.setdefault(batch, pin) == pin, f"batch {batch} has another version"
         missing = set(range(max(self._ends, default=-1) + 1)) - set(self._ends)
         assert not missing, f"collect was called too rarely: {missing} are gone"
@@ -83,6 +84,13 @@ def _numbered(directory: Path, suffix: str = "") -> list[tuple[int, Path]]:
         return []
     files = [each for each in directory.iterdir() if each.suffix == suffix and each.stem.isdigit()]
     return sorted((int(each.stem), each) for each in files)
+
+
+def _read(directory: Path, suffix: str = "") -> Iterator[tuple[int, bytes]]:
+    """What files hold; old ones may go meanwhile, which were seen before."""
+    for batch, file in _numbered(directory, suffix):
+        with suppress(FileNotFoundError):
+            yield batch, file.read_bytes()
 
 
 def _parse_offsets(text: str) -> Ends:
