@@ -1,13 +1,9 @@
 """Text as XML has it, in UTF-8."""
 
-import re
-
-_SPECIAL = re.compile("[&<>\r]")
-
 
 def escape_text(text: str) -> bytes:
     """Text as it stands between tags."""
-    if _SPECIAL.search(text):
+    if "&" in text or "<" in text or ">" in text or "\r" in text:
         text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         text = text.replace("\r", "&#13;")
     return text.encode("utf-8")

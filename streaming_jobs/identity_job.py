@@ -46,7 +46,10 @@ class Copies:
                 for copy in range(self.records):
                     topic = self.topics[(number + copy) % len(self.topics)]
                     rows.add(topic, each.key, value, headers)
-            yield rows.to_arrow()
+                if rows.is_full:
+                    yield rows.take()
+            if len(rows):
+                yield rows.take()
 
 
 def start_identity(

@@ -72,19 +72,23 @@ class Transform:
         """The output records for some source records, in their order."""
         counts: Counts = {}
         state = engine_at(self.snapshot, self.limits, counts)
+        rows = Rows()
         for batch in batches:
-            rows = Rows()
             tally = Tally(state, counts)
             for source in sources(batch):
-                self.add_rows(source, state, rows, tally)
+                yield from self.answer(source, state, rows, tally)
             self.counts.add(tally.finish(batch))
             counts = {}
             if len(rows):
-                yield rows.to_arrow()
+                yield rows.take()
                 reach(KillPoint.WRITING)
 
-    def add_rows(self, source: Source, state: EngineState, rows: Rows, tally: Tally) -> None:
-        """The results of one record, or the reason why there are none, as a dead letter."""
+    def answer(
+        self, source: Source, state: EngineState, rows: Rows, tally: Tally
+    ) -> Iterator[pa.RecordBatch]:
+        """Add the results of one record, or why there are none, as a dead letter; what fills the
+        rows is handed on.
+        """
         if source.value is None:
             error = MessageError("no-value", "the record has no value")
             self.add_dead_letter(source, error, None, rows, tally)
@@ -98,6 +102,9 @@ class Transform:
             recipient = state.recipients[delivery.subscription]
             if recipient.subscriber not in self.suspended:
                 self.add_delivery(source, delivery, recipient, rows, tally)
+                if rows.is_full:
+                    yield rows.take()
+                    reach(KillPoint.WRITING)
 
     def add_delivery(
         self, source: Source, delivery: Delivery, recipient: Recipient, rows: Rows, tally: Tally

@@ -118,24 +118,31 @@ class Groups:
         key = (path, node)
         found = self._elements.get(key)
         if found is None:
-            found = self._elements[key] = self._below(node, self._labels(path, node))
+            label = self.label_paths[node]
+            if self._is_small_table:
+                labels = reached_labels(path, self.message.labels, label)
+            else:
+                labels = self._labels(path, label)
+            found = self._elements[key] = self._below(node, label, labels)
         return found
 
-    def _below(self, node: int, labels: list[int]) -> list[int]:
+    def _below(self, node: int, label: int, labels: list[int]) -> list[int]:
         """The elements below one with some label paths, which are all below its own.
 
         Of the elements with its label path, it is the one above those that come between it and the
         next: no intervals are needed.
         """
-        own = self.nodes[self.label_paths[node]]
+        by_label = self.nodes
+        own = by_label[label]
         place = bisect_right(own, node)
+        following = own[place] if place < len(own) else None
         slices = []
-        for label in labels:
-            nodes = self.nodes.get(label)
+        for each in labels:
+            nodes = by_label.get(each)
             if nodes is None:
                 continue
             first = bisect_right(nodes, node)
-            end = bisect_left(nodes, own[place], first) if place < len(own) else len(nodes)
+            end = len(nodes) if following is None else bisect_left(nodes, following, first)
             if first < end:
                 slices.append(nodes[first:end])
         if not slices:
@@ -144,14 +151,12 @@ class Groups:
             return slices[0]
         return sorted(each for nodes in slices for each in nodes)
 
-    def _labels(self, path: PlainPath, node: int) -> list[int]:
-        """The label paths of the message that a path reaches from an element."""
-        if self._is_small_table:
-            return reached_labels(path, self.message.labels, self.label_paths[node])
-        key = (path, self.label_paths[node])
+    def _labels(self, path: PlainPath, label: int) -> list[int]:
+        """The label paths of the message that a path reaches from one of them."""
+        key = (path, label)
         found = self._reached.get(key)
         if found is None:
-            reached = {self.label_paths[node]}
+            reached = {label}
             for step in path.steps:
                 reached = self._step(step, reached)
                 if not reached:

@@ -118,7 +118,9 @@ class _Unmeasured:
             for delivery in _deliveries(engine, message):
                 recipient = recipients[delivery.subscription]
                 self._transform.add_delivery(source, delivery, recipient, rows, tally)
-        return rows.to_arrow()
+                if rows.is_full:
+                    rows.take()
+        return rows.take()
 
 
 def _deliveries(engine: Engine, message: Message) -> list[Delivery]:

@@ -1,0 +1,96 @@
+"""What a worker makes of source records, without Spark: how rows are handed on."""
+
+import pickle
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from streaming_jobs import worker
+from streaming_jobs.snapshot import Entry, Snapshot
+from streaming_jobs.statistics import Counts
+from streaming_jobs.transform import Transform
+from streaming_jobs.worker import EngineLimits
+from subscriptions.topic_names import TopicNames
+
+FILTERS = 700
+
+
+class Local:
+    """A broadcast, and an accumulator, that stay here."""
+
+    def __init__(self, value: bytes = b"") -> None:
+        self.value = value
+        self.counts: list[Counts] = []
+
+    def add(self, counts: Counts) -> None:
+        self.counts.append(counts)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Local:
+    monkeypatch.setattr(worker, "_state", None)
+    return Local()
+
+
+@pytest.fixture
+def transform(told: Local) -> Transform:
+    entries = [Entry(f"s{n % 7}/q{n}", n, "//a", "xml") for n in range(FILTERS)]
+    snapshot = Snapshot("test", 0, 0, cast("Any", Local(pickle.dumps(entries))), ())
+    names = TopicNames("t")
+    return Transform(
+        snapshot, EngineLimits(), names, 1_000_000, {}, frozenset({"s3"}), cast("Any", told)
+    )
+
+
+def batch_of(values: list[bytes | None]) -> pa.RecordBatch:
+    count = len(values)
+    return pa.RecordBatch.from_pydict(
+        {
+            "topic": ["t.messages"] * count,
+            "partition": [0] * count,
+            "offset": list(range(count)),
+            "timestamp": pa.array([datetime.now(UTC)] * count, pa.timestamp("us", tz="UTC")),
+            "key": pa.array([None] * count, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+            "headers": pa.array(
+                [[{"key": "k", "value": b"v"}]] * count,
+                pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+            ),
+        }
+    )
+
+
+def places(rows: list[pa.RecordBatch]) -> list[tuple[str, str]]:
+    """The source and the subscription of all rows that are results."""
+    found = []
+    for batch in rows:
+        for headers in batch.column("headers").to_pylist():
+            named = {each["key"]: each["value"].decode() for each in headers}
+            assert named["k"] == "v"
+            if "xb-id" in named:
+                found.append((named["xb-source"], named["xb-subscription"]))
+    return found
+
+
+def test_many_rows_are_handed_on_in_parts(transform: Transform, told: Local) -> None:
+    made = list(transform([batch_of([b"<a/>", b"<b/>", b"<a", None, b"<a>2</a>"])]))
+    assert len(made) > 2
+    assert all(batch.num_rows <= 500 for batch in made)
+    subscribers = [f"s{n % 7}/q{n}" for n in range(FILTERS) if n % 7 != 3]
+    expected = [(f"t.messages/0/{place}", name) for place in (0, 4) for name in subscribers]
+    assert sorted(places(made)) == sorted(expected)
+    assert [place for place, _ in places(made)] == sorted(place for place, _ in expected)
+    letters = [topic for each in made for topic in each.column("topic").to_pylist()]
+    assert letters.count("t.dead-letters") == 2
+    (counts,) = told.counts
+    assert counts["messages"] == 5
+    assert counts["deliveries"] == 1_200
+
+
+def test_large_rows_are_not_held_together(transform: Transform) -> None:
+    large = b"<a>%b</a>" % (b"x" * 400_000)
+    made = list(transform([batch_of([large])]))
+    assert max(batch.num_rows for batch in made) == 3
+    assert sum(batch.num_rows for batch in made) == 600
