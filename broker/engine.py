@@ -17,13 +17,14 @@ from time import perf_counter
 from typing import NamedTuple
 
 from broker import reference
+from broker.delivery import Delivery, Transformation, deliver
 from broker.documents import LabelPaths, Message
 from broker.documents.dtd import ElementGraph
 from broker.errors import ResultError
 from broker.limits import MessageLimits, ResultLimits
 from broker.matching import Description, YFilter
 from broker.matching import Engine as Matcher
-from broker.message_factory import MessageFactory, OutputFormat, check_template
+from broker.message_factory import OutputFormat, check_template
 from broker.metrics import EngineMetrics
 from broker.plan.build import NotPlannedError, Strategy
 from broker.plan.candidates import candidates_of
@@ -41,36 +42,16 @@ _DEFAULT_MESSAGE_LIMITS = MessageLimits()
 _DEFAULT_RESULT_LIMITS = ResultLimits()
 
 
-class Delivery(NamedTuple):
-    """What one subscription gets of a message: a payload, or why there is none."""
-
-    subscription: str
-    payload: bytes | None
-    error: ResultError | None = None
-
-
-@dataclass(slots=True, eq=False)
-class _Transformation:
-    """A distinct transformation, and who subscribes to it."""
-
-    query: Flwr
-    plan: GroupPlan | Planned | None = None
-    """None if it is walked, or has its plan together with others."""
-    factory: MessageFactory | None = None
-    """Made when there is a first result."""
-    subscribers: dict[str, OutputFormat] = field(default_factory=dict)
-
-
 @dataclass(slots=True)
 class _Members:
     """Who asks for one of the matcher's filters."""
 
     subscribers: dict[str, None] = field(default_factory=dict)
     """Those who get the whole message."""
-    transformations: dict[Flwr, _Transformation] = field(default_factory=dict)
+    transformations: dict[Flwr, Transformation] = field(default_factory=dict)
 
 
-Found = tuple[Iterable[_Transformation], Groups, list[int] | None]
+Found = tuple[Iterable[Transformation], Groups, list[int] | None]
 """Transformations that a message may have a result for, and the elements that they bind and that
 pass `where`: None if those are yet to be found."""
 
@@ -106,16 +87,16 @@ class Engine:
         self.metrics = EngineMetrics()
         self.transformations: Counter[str] = Counter()
         """How many distinct ones there are, by how they are answered."""
-        self._seconds: dict[_Transformation, float] = {}
+        self._seconds: dict[Transformation, float] = {}
         """What transformations took since `costs` was last asked."""
         self._labels = LabelPaths()
         self._members: dict[int, _Members] = {}
-        self._index: WhereIndex[_Transformation] = WhereIndex()
-        self._together: PlannedTogether[_Transformation] | None = None
+        self._index: WhereIndex[Transformation] = WhereIndex()
+        self._together: PlannedTogether[Transformation] | None = None
         if choice in {Choice.F, Choice.FW, Choice.FWR}:
             strategy = Strategy(choice.value)
             self._together = PlannedTogether(strategy, optimisation, graph)
-        self._unmatched: dict[Flwr, _Transformation] = {}
+        self._unmatched: dict[Flwr, Transformation] = {}
         """Those in the index, or planned together: they need no filter in the matcher."""
         self._places: dict[str, _Place] = {}
 
@@ -143,7 +124,7 @@ class Engine:
             return
         transformation = self._unmatched.get(query)
         if transformation is None:
-            transformation = _Transformation(query)
+            transformation = Transformation(query)
             if not self._add_unmatched(transformation):
                 self._add_to_matcher(subscription, transformation, format)
                 return
@@ -152,7 +133,7 @@ class Engine:
         transformation.subscribers[subscription] = format
         self._places[subscription] = _Place(None, transformation.query)
 
-    def _add_unmatched(self, transformation: _Transformation) -> bool:
+    def _add_unmatched(self, transformation: Transformation) -> bool:
         """Plan a transformation; False if it needs a filter in the matcher."""
         query = transformation.query
         if self._together is not None:
@@ -172,7 +153,7 @@ class Engine:
         return self._index.add(transformation, plan)
 
     def _add_to_matcher(
-        self, subscription: str, made: _Transformation, format: OutputFormat
+        self, subscription: str, made: Transformation, format: OutputFormat
     ) -> None:
         number = self.matcher.add(candidates_of(made.query).filter)
         transformations = self._members.setdefault(number, _Members()).transformations
@@ -214,7 +195,7 @@ class Engine:
         self.matcher.remove(place.number)
         return True
 
-    def _way(self, transformation: _Transformation) -> str:
+    def _way(self, transformation: Transformation) -> str:
         """How a transformation is found and answered."""
         if transformation.query in self._unmatched:
             return "indexed" if self._together is None else "shared-plan"
@@ -225,7 +206,7 @@ class Engine:
                 return "planned"
         return "walked"
 
-    def _forget(self, transformation: _Transformation) -> None:
+    def _forget(self, transformation: Transformation) -> None:
         """Nobody subscribes to a transformation any more."""
         self.transformations[self._way(transformation)] -= 1
         self._seconds.pop(transformation, None)
@@ -262,7 +243,7 @@ class Engine:
         begun = before = perf_counter()
         for transformation, result in self._outcomes(message, found):
             transformed = perf_counter()
-            made += self._deliver(transformation, result, message)
+            made += deliver(transformation, result, message, self.result_limits, metrics)
             after = perf_counter()
             runs += 1
             serialise += after - transformed
@@ -302,7 +283,7 @@ class Engine:
 
     def _outcomes(
         self, message: Message, candidates: Iterable[Found]
-    ) -> Iterator[tuple[_Transformation, Result | ResultError]]:
+    ) -> Iterator[tuple[Transformation, Result | ResultError]]:
         if self._together is not None:
             fallbacks = self._together.fallbacks
             yield from self._together.run(message, self.result_limits)
@@ -331,7 +312,7 @@ class Engine:
 
     def _result(
         self,
-        transformation: _Transformation,
+        transformation: Transformation,
         groups: Groups,
         bound: list[int] | None,
         executor: Executor | None,
@@ -347,47 +328,6 @@ class Engine:
         if bound is None:
             return groups.run(plan, self.result_limits)
         return groups.make(plan, bound, self.result_limits)
-
-    def _deliver(
-        self, transformation: _Transformation, result: Result | ResultError, message: Message
-    ) -> list[Delivery]:
-        """What the subscribers of a transformation get; each form of it is made once."""
-        subscribers = transformation.subscribers
-        if isinstance(result, ResultError):
-            self._count_error(result)
-            return [Delivery(subscription, None, result) for subscription in subscribers]
-        if not result.groups:
-            return []
-        self.metrics.matches += 1
-        self.metrics.bindings += len(result.groups)
-        factory = transformation.factory
-        if factory is None:
-            factory = transformation.factory = MessageFactory(transformation.query)
-        if len(subscribers) == 1:
-            ((subscription, format),) = subscribers.items()
-            return [Delivery(subscription, *self._output(factory, result, message, format))]
-        deliveries = []
-        made: dict[str, tuple[bytes | None, ResultError | None]] = {}
-        for subscription, format in subscribers.items():
-            outcome = made.get(format.value)
-            if outcome is None:
-                outcome = made[format.value] = self._output(factory, result, message, format)
-            deliveries.append(Delivery(subscription, *outcome))
-        return deliveries
-
-    def _output(
-        self, factory: MessageFactory, result: Result, message: Message, format: OutputFormat
-    ) -> tuple[bytes | None, ResultError | None]:
-        self.metrics.serialise_runs += 1
-        try:
-            return factory.make(result.groups, message, format, self.result_limits), None
-        except ResultError as error:
-            self._count_error(error)
-            return None, error
-
-    def _count_error(self, error: ResultError) -> None:
-        if error.code == "budget-exceeded":
-            self.metrics.budget_overruns += 1
 
     def explain(self, subscription: str) -> list[str]:
         """How a subscription is answered, a line for each thing to know; KeyError if unknown."""

@@ -40,7 +40,6 @@ from streaming_jobs.worker import EngineLimits
 from subscriptions.connection import KafkaSettings
 from subscriptions.errors import KafkaError
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
-from subscriptions.model import State
 from subscriptions.records import RecordLimits
 from subscriptions.registry import Registry
 from subscriptions.topics import TopicAdmin, TopicSettings
@@ -50,7 +49,6 @@ _POLL_SECONDS = 0.2
 _WARM_AFTER_SECONDS = 20.0
 _STOP_SECONDS = 60.0
 _RETRY_SECONDS = 2.0
-_STATES = (State.ACTIVE, State.PAUSED, State.EXPIRED, State.SUSPENDED)
 
 Progress = Callable[[str], None]
 
@@ -90,8 +88,6 @@ class BrokerJob:
         self._jvm = jvm_process(spark)
         self._in_batch: frozenset[str] | None = None
         """The subscribers of the batch that is under way."""
-        self._rejected = 0
-        """The refused records that the metrics know of."""
         self._query: StreamingQuery | None = None
         self._stack = ExitStack()
 
@@ -351,19 +347,11 @@ class BrokerJob:
         self._show_registry()
 
     def _show_registry(self) -> None:
-        registry, metrics = self._registry, self.metrics
-        self.overview.follow(registry)
-        for state in _STATES:
-            metrics.subscriptions.labels(state.value).set(registry.census.states[state])
-        metrics.subscriptions.labels(State.REJECTED.value).set(registry.refused)
-        rejected = registry.census.refused_records
-        metrics.rejected_records.inc(rejected - self._rejected)
-        self._rejected = rejected
-        metrics.version.set(registry.version)
-        metrics.unusable_records.set(registry.unreported)
-        metrics.memory.labels("driver").set(resident_bytes())
-        metrics.memory.labels("jvm").set(resident_bytes(self._jvm))
-        metrics.ready.set(self.why_not_ready() is None)
+        self.overview.follow(self._registry)
+        self.metrics.show_registry(self._registry)
+        self.metrics.memory.labels("driver").set(resident_bytes())
+        self.metrics.memory.labels("jvm").set(resident_bytes(self._jvm))
+        self.metrics.ready.set(self.why_not_ready() is None)
 
     # Health
 

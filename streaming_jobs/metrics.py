@@ -15,9 +15,13 @@ from prometheus_client.registry import Collector
 from streaming_jobs.memory import MemoryUse, memory_use
 from streaming_jobs.statistics import Counts
 from streaming_jobs.tally import STAGES
+from subscriptions.model import State
+from subscriptions.registry import Registry
 
 _LATENCY_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
 _BATCH_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0)
+
+_STATES = (State.ACTIVE, State.PAUSED, State.EXPIRED, State.SUSPENDED)
 
 MESSAGE_CODES = (
     *("no-value", "empty", "too-large", "not-well-formed", "encoding-refused"),
@@ -105,6 +109,8 @@ class Metrics:
 
     def __init__(self, topics: Iterable[str] = ()) -> None:
         self.registry = CollectorRegistry()
+        self._refused = 0
+        """The refused records that are counted."""
         self.latency = Latency(self.registry)
         MachineMemory(self.registry)
         # What the workers did
@@ -255,3 +261,14 @@ class Metrics:
         for phase, spent in milliseconds.items():
             self.phase_seconds.labels(phase).inc(spent / 1000)
         self.batch_seconds.observe(milliseconds.get("triggerExecution", 0) / 1000)
+
+    def show_registry(self, registry: Registry) -> None:
+        """The subscriptions as they are, and the records that were refused since the last time."""
+        for state in _STATES:
+            self.subscriptions.labels(state.value).set(registry.census.states[state])
+        self.subscriptions.labels(State.REJECTED.value).set(registry.refused)
+        refused = registry.census.refused_records
+        self.rejected_records.inc(refused - self._refused)
+        self._refused = refused
+        self.version.set(registry.version)
+        self.unusable_records.set(registry.unreported)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark import Accumulator
 
-from broker.engine import Delivery
+from broker.delivery import Delivery
 from broker.errors import BrokerError, MessageError
 from broker.message_factory import OutputFormat
 from streaming_jobs.kill_points import KillPoint, reach

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from broker.delivery import Delivery, deliver
 from broker.documents import LabelPaths, Message
-from broker.engine import Delivery, Engine
+from broker.engine import Engine
 from streaming_jobs.metrics import Metrics
 from streaming_jobs.overview import Overview
 from streaming_jobs.rows import Rows
@@ -126,5 +127,5 @@ class _Unmeasured:
 def _deliveries(engine: Engine, message: Message) -> list[Delivery]:
     made: list[Delivery] = []
     for transformation, result in engine._outcomes(message, list(engine._found(message, ()))):  # noqa: SLF001 - without its clock
-        made += engine._deliver(transformation, result, message)  # noqa: SLF001
+        made += deliver(transformation, result, message, engine.result_limits, engine.metrics)
     return made

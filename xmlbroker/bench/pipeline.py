@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,20 @@ class Bench:
     directory: Path
     subscriptions: int
     runs: int = 0
+    children: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def module(self, name: str, *arguments: str) -> subprocess.Popen[str]:
+        """A part of the benchmark as a process of its own, beside the one that is measured."""
+        command = [sys.executable, "-W", "ignore", "-m", f"xmlbroker.bench.{name}", *arguments]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.children.append(child)
+        return child
+
+    def end_children(self) -> None:
+        """Should the benchmark be interrupted."""
+        for child in self.children:
+            child.kill()
+            child.communicate()
 
     def checkpoint(self) -> Path:
         """A new one."""
@@ -126,6 +140,7 @@ def running(subscriptions: int) -> Iterator[Bench]:
         spark = spark_session("xmlbroker bench", jars=jars("spark"))
         stack.callback(stop_spark, spark)
         bench = Bench(spark, kafka, directory, subscriptions)
+        stack.callback(bench.end_children)
         set_up(bench)
         yield bench
 
@@ -302,7 +317,7 @@ def caught_up(query: StreamingQuery) -> None:
 def under_load(bench: Bench, seconds: float, rate: int, seed: int) -> dict[str, Any]:
     """Publish for a while at a rate; what a consumer saw of it."""
     servers = bench.kafka.bootstrap_servers
-    observer = module("pipeline_observer", servers, "5", *bench.outputs[:_OBSERVED])
+    observer = bench.module("pipeline_observer", servers, "5", *bench.outputs[:_OBSERVED])
     assert observer.stdout is not None
     observer.stdout.readline()
     start_load(bench, seconds, rate, seed).communicate()
@@ -312,15 +327,9 @@ def under_load(bench: Bench, seconds: float, rate: int, seed: int) -> dict[str, 
 
 def start_load(bench: Bench, seconds: float, rate: int, seed: int) -> subprocess.Popen[str]:
     """Messages at a rate for a while, published by a process of its own."""
-    return module(
+    return bench.module(
         "pipeline_load",
         bench.kafka.bootstrap_servers,
         bench.names.messages,
         *map(str, (int(seconds * rate), bench.values, rate, seed)),
     )
-
-
-def module(name: str, *arguments: str) -> subprocess.Popen[str]:
-    """A part of the benchmark as a process of its own, beside the one that is measured."""
-    command = [sys.executable, "-W", "ignore", "-m", f"xmlbroker.bench.{name}", *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
