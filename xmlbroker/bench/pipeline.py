@@ -62,7 +62,7 @@ class Bench:
         """Should the benchmark be interrupted."""
         for child in self.children:
             child.kill()
-            child.communicate()
+            child.wait()
 
     def checkpoint(self) -> Path:
         """A new one."""
