@@ -53,10 +53,10 @@ def deliver(
     factory = transformation.factory
     if factory is None:
         factory = transformation.factory = MessageFactory(transformation.query)
-    made: dict[str, tuple[bytes | None, ResultError | None]] = {}
+    made: dict[OutputFormat, tuple[bytes | None, ResultError | None]] = {}
     deliveries = []
     for subscription, format in subscribers.items():
-        outcome = made.get(format.value)
+        outcome = made.get(format)
         if outcome is None:
             metrics.serialise_runs += 1
             try:
@@ -64,7 +64,7 @@ def deliver(
             except ResultError as error:
                 _count_error(error, metrics)
                 outcome = None, error
-            made[format.value] = outcome
+            made[format] = outcome
         deliveries.append(Delivery(subscription, *outcome))
     return deliveries
 

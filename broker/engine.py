@@ -259,13 +259,15 @@ class Engine:
 
         What all share, parsing and matching, is nobody's; equal transformations share theirs.
         """
-        dearest = nlargest(most, self._seconds.items(), key=itemgetter(1))
+        shares = [
+            (seconds / len(transformation.subscribers), transformation.subscribers)
+            for transformation, seconds in self._seconds.items()
+        ]
         self._seconds.clear()
-        return {
-            subscription: seconds / len(transformation.subscribers)
-            for transformation, seconds in dearest
-            for subscription in islice(transformation.subscribers, most)
-        }
+        costs: dict[str, float] = {}
+        for share, subscribers in nlargest(most, shares, key=itemgetter(0)):
+            costs.update(dict.fromkeys(islice(subscribers, most - len(costs)), share))
+        return costs
 
     def results(self, message: Message) -> Iterator[Result]:
         """The groups of all distinct transformations that a message has a result for."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
+from functools import cached_property
 
 from broker.documents.message import DOCUMENT, Message
 from broker.errors import QuerySyntaxError, ResultError
@@ -43,17 +44,21 @@ class OutputFormat(Enum):
     XML = "xml"
     GROUPS = "groups"
 
+    __hash__ = object.__hash__  # Enum's takes longer, and formats are keys for each result
+
 
 class MessageFactory:
-    """Makes what the subscribers of one query receive; what the query alone decides is kept."""
-
-    __slots__ = ("_template", "query")
+    """Makes what the subscribers of one query receive."""
 
     def __init__(self, query: Flwr) -> None:
         self.query = query
-        self._template: PlainTemplate | None = None
-        with suppress(NotPlainError):
-            self._template = PlainTemplate(query)
+
+    @cached_property
+    def _template(self) -> PlainTemplate | None:
+        try:
+            return PlainTemplate.of(self.query)
+        except NotPlainError:
+            return None
 
     def make(
         self,

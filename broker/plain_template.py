@@ -16,6 +16,7 @@ the message keeps and all its results share.
 
 from collections.abc import Iterator
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from broker.documents import Message
 from broker.escaping import escape_attribute, escape_text
@@ -71,24 +72,30 @@ class NotPlainError(Exception):
     """A template, or a group, that the builder has to look at."""
 
 
+Wrapper = tuple[bytes, bytes, bytes]
+"""The tags around all groups, and what stands for them if there is nothing in them."""
+
+
 class PlainTemplate:
-    """What the groups of a query are made into; a `NotPlainError` if its template isn't plain."""
+    """What the groups of queries are made into. Equal ones are one object: many subscribers ask for
+    the same in other conditions.
+    """
 
-    __slots__ = ("_content", "_wrapper")
+    __slots__ = ("__weakref__", "_content", "_wrapper")
 
-    def __init__(self, query: Flwr) -> None:
-        self._wrapper: tuple[bytes, bytes, bytes] | None = None
-        """Its tags, and what it is if nothing is in it."""
-        if query.wrapper is not None:
-            start = _start_tag(query.wrapper)
-            if start is None or _varying(query.wrapper):
-                raise NotPlainError
-            end = f"</{query.wrapper.name.lexical}>".encode()
-            self._wrapper = (start + b">", end, start + b"/>")
-        self._content = tuple(_Compiler(query).content(query.template, is_outermost=True))
+    def __init__(self, wrapper: Wrapper | None, content: Content) -> None:
+        self._wrapper = wrapper
+        self._content = content
+
+    @classmethod
+    def of(cls, query: Flwr) -> "PlainTemplate":
+        """The template of a query; a `NotPlainError` if it isn't plain."""
+        wrapper = None if query.wrapper is None else _wrapper(query.wrapper)
+        content = tuple(_Compiler(query).content(query.template, is_outermost=True))
+        return _templates.setdefault((wrapper, content), cls(wrapper, content))
 
     def make(self, groups: list[Group], message: Message, most: int) -> bytes | None:
-        """The XML of all groups; None if it has more bytes than it may. Or a `NotPlainError`."""
+        """The XML of all groups; None if there are too many bytes to go on. Or `NotPlainError`."""
         pieces: list[bytes] = []
         size = done = 0
         for group in groups:
@@ -100,8 +107,11 @@ class PlainTemplate:
         if self._wrapper is not None:
             start, end, empty = self._wrapper
             pieces = [start, *pieces, end] if pieces else [empty]
-        body = b"".join(pieces)
-        return body if len(body) <= most else None
+        return b"".join(pieces)
+
+
+_templates: WeakValueDictionary[tuple[Wrapper | None, Content], PlainTemplate]
+_templates = WeakValueDictionary()
 
 
 # Made once for a query
@@ -178,6 +188,13 @@ class _Compiler:
             start + b"/>" if is_whole else b"/>",
             tuple(self.content(tuple(content))),
         )
+
+
+def _wrapper(element: ConstantElement) -> Wrapper:
+    start = _start_tag(element)
+    if start is None or _varying(element):
+        raise NotPlainError
+    return start + b">", f"</{element.name.lexical}>".encode(), start + b"/>"
 
 
 def _varying(element: ConstantElement) -> list[ConstantAttribute]:

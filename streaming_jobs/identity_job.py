@@ -35,19 +35,14 @@ class Copies:
             rows = Rows()
             for number, each in enumerate(sources(batch)):
                 value = (each.value or b"")[: self.payload]
-                own = (
-                    b"0" * 32,
-                    b"subscriber-00/subscription-000",
-                    b"0",
-                    each.place,
-                    b"application/xml",
-                )
-                headers = Headers(each.result_names, (*own, *each.headers.values))
+                own = (_ID, _SUBSCRIPTION, b"0", each.place, b"application/xml")
+                headers = Headers(each.result_names, own + each.headers.values)
+                size = each.result_size + len(value)
                 for copy in range(self.records):
                     topic = self.topics[(number + copy) % len(self.topics)]
-                    rows.add(topic, each.key, value, headers)
-                if rows.is_full:
-                    yield rows.take()
+                    rows.add(topic, each.key, value, headers, size)
+                    if rows.is_full:
+                        yield rows.take()
             if len(rows):
                 yield rows.take()
 

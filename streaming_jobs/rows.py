@@ -53,12 +53,14 @@ class Rows:
         """Whether it is time to hand them on."""
         return len(self._topics) >= _MANY_ROWS or self._bytes >= _MANY_BYTES
 
-    def add(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """One more record to be written."""
+    def add(
+        self, topic: str, key: bytes | None, value: bytes | None, headers: Headers, size: int
+    ) -> None:
+        """One more record to be written, of about so many bytes."""
         self._topics.append(topic)
         self._keys.append(key)
         self._values.append(value)
-        self._bytes += len(value or b"")
+        self._bytes += size
         self._header_names += headers.names
         self._header_values += headers.values
         self._offsets.append(len(self._header_names))

@@ -45,12 +45,12 @@ class Source(NamedTuple):
     result_names: tuple[str, ...]
     """The names of the headers of its results."""
     result_size: int
-    """What each of its results takes in its topic, without payload and recipient."""
+    """What each of its results takes in its topic, without key, payload and recipient."""
 
     @classmethod
     def of(cls, place: bytes, key: bytes | None, value: bytes | None, headers: Headers) -> "Source":
         """A record, and what all its results have alike."""
-        size = _OWN_SIZE + len(key or b"") + len(place) + headers.size()
+        size = _OWN_SIZE + len(place) + headers.size()
         return cls(place, key, value, headers, _OWN_HEADERS + headers.names, size)
 
 
@@ -76,35 +76,34 @@ class Transform:
         for batch in batches:
             tally = Tally(state, counts)
             for source in sources(batch):
-                yield from self.answer(source, state, rows, tally)
+                for _ in self.add_rows(source, state, rows, tally):
+                    if rows.is_full:
+                        yield from hand_on(rows, tally)
+            if len(rows):
+                yield from hand_on(rows, tally)
             self.counts.add(tally.finish(batch))
             counts = {}
-            if len(rows):
-                yield rows.take()
-                reach(KillPoint.WRITING)
 
-    def answer(
+    def add_rows(
         self, source: Source, state: EngineState, rows: Rows, tally: Tally
-    ) -> Iterator[pa.RecordBatch]:
-        """Add the results of one record, or why there are none, as a dead letter; what fills the
-        rows is handed on.
-        """
+    ) -> Iterator[None]:
+        """Add the results of one record, or why there are none, as a dead letter; a step a row."""
         if source.value is None:
             error = MessageError("no-value", "the record has no value")
             self.add_dead_letter(source, error, None, rows, tally)
+            yield
             return
         try:
             deliveries = state.engine.process(source.value)
         except MessageError as error:
             self.add_dead_letter(source, error, None, rows, tally)
+            yield
             return
         for delivery in deliveries:
             recipient = state.recipients[delivery.subscription]
             if recipient.subscriber not in self.suspended:
                 self.add_delivery(source, delivery, recipient, rows, tally)
-                if rows.is_full:
-                    yield rows.take()
-                    reach(KillPoint.WRITING)
+                yield
 
     def add_delivery(
         self, source: Source, delivery: Delivery, recipient: Recipient, rows: Rows, tally: Tally
@@ -116,8 +115,9 @@ class Transform:
             self.add_dead_letter(source, delivery.error, recipient.name, rows, tally)
             return
         topic = self.names.output(recipient.subscriber)
+        key = recipient.subscriber.encode() if self.names.shared else source.key
         largest = self.largest_records.get(topic, self.max_record_bytes)
-        size = source.result_size + recipient.size + len(payload)
+        size = source.result_size + recipient.size + len(payload) + len(key or b"")
         if size > largest:
             detail = f"the record has {size} bytes, more than {largest}"
             error = BrokerError("too-large-for-topic", detail)
@@ -131,8 +131,8 @@ class Transform:
             source.place,
             b"application/json" if is_json else b"application/xml",
         )
-        key = recipient.subscriber.encode() if self.names.shared else source.key
-        rows.add(topic, key, payload, Headers(source.result_names, own + source.headers.values))
+        headers = Headers(source.result_names, own + source.headers.values)
+        rows.add(topic, key, payload, headers, size)
         tally.delivered(recipient.name, len(payload))
 
     def add_dead_letter(
@@ -163,8 +163,18 @@ class Transform:
             omitted = str(len(value or b"")).encode()
             headers += Headers(("xb-omitted-bytes",), (omitted,))
             key = value = None
-        rows.add(topic, key, value, headers)
+            size = _RECORD_OVERHEAD + headers.size()
+        rows.add(topic, key, value, headers, size)
         tally.refused(error.code, source.place.decode(), subscription)
+
+
+def hand_on(rows: Rows, tally: Tally) -> Iterator[pa.RecordBatch]:
+    """Let Spark have the rows, whose time it then is."""
+    batch = rows.take()
+    tally.pause()
+    yield batch
+    tally.resume()
+    reach(KillPoint.WRITING)
 
 
 def sources(batch: pa.RecordBatch) -> Iterator[Source]:

@@ -49,7 +49,8 @@ class Recipient(NamedTuple):
         name, version = entry.name.encode(), str(entry.version).encode()
         subscriber = entry.name.partition("/")[0]
         identity = b"\n%b\n%b" % (name, version)
-        return cls(entry.name, subscriber, entry.format, name, version, identity, len(identity))
+        size = len(name) + len(version)
+        return cls(entry.name, subscriber, entry.format, name, version, identity, size)
 
 
 class EngineState:

@@ -26,11 +26,13 @@ def _log_as_before() -> Iterator[None]:
     """A command that runs in a test logs to an output that ends with the test; threads of longer
     tests that log later have nowhere to write then.
     """
-    yield
     root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    yield
     for handler in list(root.handlers):
-        if type(handler) is logging.StreamHandler:
+        if type(handler) is logging.StreamHandler and handler not in before:
             root.removeHandler(handler)
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

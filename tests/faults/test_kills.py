@@ -12,7 +12,7 @@ from tests.faults.jobs import python_workers
 from tests.faults.traffic import wait_until
 
 _MOST_WAITING = 60
-"""So many messages wait for a job that is to be killed: a batch, or less."""
+"""A job that is to be killed gets no more messages while so many wait: a batch of them."""
 
 
 def test_a_python_worker_is_killed_in_a_batch(bench: Bench) -> None:

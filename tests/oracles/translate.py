@@ -125,9 +125,11 @@ class XPath10:
     def with_number(self, path: Path, comparison: str) -> str:
         """Whether a node's number compares so; libxml2 reads none that begins with a plus."""
         nodes = "self::node()" if (text := self.path(path)) == "." else text
-        unsigned = "number(substring-after(normalize-space(.), '+'))"
-        has_plus = "starts-with(normalize-space(.), '+')"
-        return f"boolean({nodes}[number(.) {comparison} or {has_plus} and {unsigned} {comparison}])"
+        unsigned = "substring-after(normalize-space(.), '+')"
+        digit = f"contains('.0123456789', substring({unsigned}, 1, 1))"
+        has_plus = f"starts-with(normalize-space(.), '+') and {digit}"
+        with_plus = f"{has_plus} and number({unsigned}) {comparison}"
+        return f"boolean({nodes}[number(.) {comparison} or {with_plus}])"
 
     def operand(self, operand: Operand | StringOf) -> str:
         if isinstance(operand, Path):

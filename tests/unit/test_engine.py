@@ -111,6 +111,8 @@ def test_what_is_counted() -> None:
     assert costs.keys() == {"t/one", "t/same", "t/many", "t/any"}
     assert costs["t/one"] == costs["t/same"] > 0
     assert engine.costs(10) == {}
+    engine.process(b"<m><a>x</a><b/></m>")
+    assert len(engine.costs(2)) == 2
     use = engine.describe().cache_use
     assert use.looked_up >= use.missed > 0
     engine.process(b"<m><a>x</a><b/></m>")

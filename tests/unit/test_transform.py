@@ -1,6 +1,7 @@
 """What a worker makes of source records, without Spark: how rows are handed on."""
 
 import pickle
+import time
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -94,3 +95,25 @@ def test_large_rows_are_not_held_together(transform: Transform) -> None:
     made = list(transform([batch_of([large])]))
     assert max(batch.num_rows for batch in made) == 3
     assert sum(batch.num_rows for batch in made) == 600
+
+
+def test_dead_letters_and_headers_are_not_held_together_either(transform: Transform) -> None:
+    made = list(transform([batch_of([b"<a>%b" % (b"x" * 400_000)] * 10)]))
+    assert [batch.num_rows for batch in made] == [3, 3, 3, 1]
+    batch = batch_of([b"<a/>"])
+    large = [[{"key": "k", "value": b"v" * 400_000}]]
+    headers = pa.array(large, batch.schema.field("headers").type)
+    made = list(transform([batch.set_column(6, "headers", headers)]))
+    assert max(batch.num_rows for batch in made) == 3
+
+
+def test_the_time_of_others_is_not_the_workers(
+    transform: Transform, told: Local, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: clock)
+    for _ in transform([batch_of([b"<a/>"])]):
+        clock += 10
+    assert clock > 10
+    (counts,) = told.counts
+    assert counts["seconds"] == 0

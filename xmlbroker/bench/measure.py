@@ -40,14 +40,14 @@ def compare(
     either order, so that each comes as often to what the other has brought into the caches.
     """
     names = list(contestants)
-    _time(contestants, items_of(0))
+    _time(contestants, items_of(0), 0)
     settle()
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(1, rounds + 1):
         progress(f"round {number} of {rounds}")
         items = items_of(number)
         gc.collect()
-        for name, spent in _time(contestants, items).items():
+        for name, spent in _time(contestants, items, number).items():
             seconds[name].append(spent / len(items))
     progress("")
     timings = []
@@ -67,11 +67,15 @@ def compare(
     return timings
 
 
-def _time(contestants: Mapping[str, Callable[[T], object]], items: Sequence[T]) -> dict[str, float]:
-    """The seconds that each contestant takes for the items."""
+def _time(
+    contestants: Mapping[str, Callable[[T], object]], items: Sequence[T], number: int
+) -> dict[str, float]:
+    """The seconds that each contestant takes for the items of a round."""
     seconds = dict.fromkeys(contestants, 0.0)
     size = max(1, len(items) // _SLICES)
     turns = list(contestants.items())
+    if number % 2:
+        turns.reverse()
     for start in range(0, len(items), size):
         part = items[start : start + size]
         turns.reverse()

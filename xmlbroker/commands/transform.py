@@ -8,7 +8,7 @@ import click
 from broker.documents import LabelPaths, Message
 from broker.documents.dtd import ElementGraph
 from broker.errors import BrokerError
-from broker.message_factory import OutputFormat, check_template, groups_as_data, make_output
+from broker.message_factory import MessageFactory, OutputFormat, check_template, groups_as_data
 from broker.plan.optimise import Optimisation
 from broker.query import Flwr, check
 from broker.runtime.transformer import Choice, Transformer
@@ -84,12 +84,13 @@ def transform(
         check_template(query)
     graph = None if dtd is None else ElementGraph.load(dtd)
     transformer = Transformer(query, Choice(strategy), Optimisation(optimise), graph)
+    factory = MessageFactory(query)
     refused = False
     labels = LabelPaths()
     for document in with_progress(find_documents(documents), "Transforming"):
         labels = labels.renewed()
         try:
-            _transform_one(transformer, document, format, labels, context)
+            _transform_one(transformer, factory, document, format, labels=labels, context=context)
         except BrokerError as error:
             refused = True
             if format is OutputFormat.GROUPS:
@@ -101,8 +102,10 @@ def transform(
 
 def _transform_one(
     transformer: Transformer,
+    factory: MessageFactory,
     document: Path,
     format: OutputFormat,
+    *,
     labels: LabelPaths,
     context: Context,
 ) -> None:
@@ -112,7 +115,7 @@ def _transform_one(
     if not result.groups:
         return
     if format is OutputFormat.XML:
-        click.echo(make_output(result, message, format, limits))
+        click.echo(factory.make(result.groups, message, format, limits))
     else:
         groups = groups_as_data(result, message, limits)
         lists = list(transformer.query.list_names())

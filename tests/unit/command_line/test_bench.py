@@ -28,7 +28,9 @@ def test_contestants_run_in_turn() -> None:
     contestants = {name: lambda item, name=name: turns.append(f"{name}{item}") for name in "ab"}
     timings = compare(contestants, lambda number: [10 * number, 10 * number + 1], 2)
     assert turns == [
-        f"{name}{item}" for item in (0, 1, 10, 11, 20, 21) for name in ("ab" if item % 2 else "ba")
+        *("b0", "a0", "a1", "b1"),
+        *("a10", "b10", "b11", "a11"),
+        *("b20", "a20", "a21", "b21"),
     ]
     assert [timing.name for timing in timings] == ["a", "b"]
 
