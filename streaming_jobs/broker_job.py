@@ -33,7 +33,7 @@ from streaming_jobs.rows import SCHEMA
 from streaming_jobs.session import jvm_process
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Snapshot, Snapshots
-from streaming_jobs.statistics import CountsParam, resident_bytes
+from streaming_jobs.statistics import Collected, resident_bytes
 from streaming_jobs.transform import Transform
 from streaming_jobs.warm_up import warm_up
 from streaming_jobs.worker import EngineLimits
@@ -76,6 +76,8 @@ class BrokerJob:
         self.batches = 0
         self.totals: dict[str, float] = {}
         """What the workers did since the start; no names that only some batches have."""
+        self._written = Collected(spark.sparkContext)
+        self._warmed = Collected(spark.sparkContext)
         self._lock = threading.Lock()
         self._now = datetime.now(UTC)
         """The registry's time: a pin has the very moment that decided about `expires`."""
@@ -254,7 +256,8 @@ class BrokerJob:
         self._last_batch = time.monotonic()
         with self._lock:
             snapshot = self._snapshots.current()
-        self.metrics.count_batch(warm_up(self.spark, snapshot, self.limits), time.time() * 1000)
+        warm_up(self.spark, snapshot, self.limits, self._warmed.anew())
+        self.metrics.count_batch(self._warmed.counts, time.time() * 1000)
 
     # Batches
 
@@ -284,7 +287,6 @@ class BrokerJob:
         self._last_batch = time.monotonic()
 
     def _write(self, messages: DataFrame, snapshot: Snapshot, suspended: frozenset[str]) -> None:
-        counts = self.spark.sparkContext.accumulator({}, CountsParam())
         transform = Transform(
             snapshot,
             self.limits,
@@ -292,13 +294,14 @@ class BrokerJob:
             self.job.max_record_bytes,
             self._largest_records,
             suspended,
-            counts,
+            self._written.anew(),
         )
         rows = messages.mapInArrow(transform, SCHEMA)
         sink.write(rows, self.kafka, self.job.max_record_bytes)
-        self.metrics.count_batch(counts.value, time.time() * 1000)
-        self.overview.count_batch(counts.value)
-        for name, number in counts.value.items():
+        counts = self._written.counts
+        self.metrics.count_batch(counts, time.time() * 1000)
+        self.overview.count_batch(counts)
+        for name, number in counts.items():
             if ":" not in name:
                 self.totals[name] = self.totals.get(name, 0.0) + number
 

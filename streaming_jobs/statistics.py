@@ -6,13 +6,33 @@ An accumulator: it is complete when the write returns, and attempts that failed 
 import resource
 from pathlib import Path
 
-from pyspark import AccumulatorParam
+from pyspark import Accumulator, AccumulatorParam, SparkContext
 
 Counts = dict[str, float]
 """Numbers by name; what is after a colon in a name is a label."""
 
 _LARGEST = {"worker_memory", "engine", "transformations"}
 """Of these the largest counts, not the sum: each worker has all of it."""
+
+
+class Collected:
+    """What the workers tell of one action after the other.
+
+    One accumulator for all of them: PySpark keeps each that is made while the driver lives.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        self._accumulator = context.accumulator({}, CountsParam())
+
+    def anew(self) -> "Accumulator[Counts]":
+        """For the next action; what late tasks of one that failed say, Spark passes over."""
+        self._accumulator.value = {}
+        return self._accumulator
+
+    @property
+    def counts(self) -> Counts:
+        """What was told of the last action."""
+        return self._accumulator.value
 
 
 class CountsParam(AccumulatorParam[Counts]):

@@ -9,7 +9,7 @@ from pyspark import Accumulator
 from pyspark.sql import SparkSession
 
 from streaming_jobs.snapshot import Snapshot
-from streaming_jobs.statistics import Counts, CountsParam
+from streaming_jobs.statistics import Counts
 from streaming_jobs.worker import EngineLimits, engine_at
 
 _LINGER_SECONDS = 0.1
@@ -33,11 +33,11 @@ class _WarmUp:
             yield batch
 
 
-def warm_up(spark: SparkSession, snapshot: Snapshot, limits: EngineLimits) -> Counts:
-    """Bring the engines of all workers to a snapshot; what that took."""
-    counts: Accumulator[Counts] = spark.sparkContext.accumulator({}, CountsParam())
+def warm_up(
+    spark: SparkSession, snapshot: Snapshot, limits: EngineLimits, counts: "Accumulator[Counts]"
+) -> None:
+    """Bring the engines of all workers to a snapshot; what that took is counted."""
     tasks = spark.sparkContext.defaultParallelism
     numbers = spark.range(0, tasks, 1, tasks)
     warmed = numbers.mapInArrow(_WarmUp(snapshot, limits, counts), "id bigint")
     warmed.write.format("noop").mode("overwrite").save()
-    return counts.value
