@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import SparkSession
 
 from tests.faults.jobs import JobHere, JobProcess
@@ -218,6 +219,16 @@ def test_messages_that_are_most_expensive_to_name(broker: Broker) -> None:
     scenario.come_to_rest(broker.job)
     records = traffic.drain([f"{traffic.prefix}.out.named"])
     assert [each.value for each in records] == [b"<never-seen-before/>"]
+
+
+def test_batches_leave_nothing_behind_in_the_driver(broker: Broker) -> None:
+    """PySpark keeps every accumulator: one for each batch would fill the memory in some weeks."""
+    accumulators, batches = len(_accumulatorRegistry), broker.job.job.batches
+    for _ in range(3):
+        broker.traffic.publish(broker.scenario.messages(3))
+        broker.scenario.come_to_rest(broker.job)
+    assert broker.job.job.batches >= batches + 3
+    assert len(_accumulatorRegistry) == accumulators
 
 
 def test_a_consumer_who_knows_only_the_interface(
