@@ -15,6 +15,7 @@ the message keeps and all its results share.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -31,14 +32,18 @@ from broker.query.syntax import (
 )
 from broker.results import Group, GroupList, ListKind, Node, end_of, list_kinds
 
+# No tuples: one of these would be equal to one of those.
 
-class NodeList(NamedTuple):
+
+@dataclass(frozen=True, slots=True)
+class NodeList:
     """The place of a list of nodes, by its number."""
 
     number: int
 
 
-class ValueList(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ValueList:
     """The place of a list of numbers or strings."""
 
     number: int

@@ -8,7 +8,12 @@ from broker import reference
 from broker.documents import Message
 from broker.errors import QueryError, ResultError
 from broker.limits import ResultLimits
-from broker.message_factory import OutputFormat, check_template, make_output
+from broker.message_factory import (
+    MessageFactory,
+    OutputFormat,
+    check_template,
+    make_output,
+)
 from broker.query import Flwr, parse
 
 BOOKS = b"""<bib xmlns:m="urn:m"><book id="1" m:isbn="x"><title>A &amp; B</title><author>X</author>\
@@ -28,6 +33,22 @@ def output(
     result = reference.transform(flwr(text), message)
     made = make_output(result, message, format, ResultLimits(**limits))
     return made.decode("utf-8") if made is not None else None
+
+
+def test_templates_that_look_alike() -> None:
+    """Equal templates are shared while there is one, and nodes are no numbers."""
+    message = Message.parse(BOOKS)
+    made = {}
+    factories = []
+    for item in ("$b/book[2]/title", "count($b/book)", "string($b/book[2])"):
+        query = flwr(f"for $b in /bib return <r>{{{item}}}</r>")
+        factories.append(MessageFactory(query))
+        made[item] = factories[-1].make(reference.transform(query, message).groups, message)
+    assert list(made.values()) == [
+        b'<r><title xmlns:m="urn:m">B</title></r>',
+        b"<r>2</r>",
+        b"<r>B</r>",
+    ]
 
 
 def test_the_groups_of_the_interface() -> None:
