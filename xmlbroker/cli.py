@@ -29,7 +29,7 @@ from xmlbroker.commands.trace import trace
 from xmlbroker.commands.transform import transform
 from xmlbroker.context import Context
 from xmlbroker.logs import configure_logging
-from xmlbroker.settings import load_settings
+from xmlbroker.settings import describe_error, load_settings
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -54,7 +54,7 @@ def cli(
     try:
         loaded = load_settings(config, given)
     except ValidationError as error:
-        raise click.UsageError(_describe(error)) from None
+        raise click.UsageError(describe_error(error)) from None
     except (SettingsError, ValueError) as error:
         raise click.UsageError(f"the settings can't be read: {error}") from None
     configure_logging(loaded.log)
@@ -67,14 +67,6 @@ for command in (
     admin,
 ):
     cli.add_command(command)
-
-
-def _describe(error: ValidationError) -> str:
-    lines = [
-        f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']} (found {each['input']!r})"
-        for each in error.errors(include_url=False)
-    ]
-    return "these settings are wrong:\n  " + "\n  ".join(lines)
 
 
 def main() -> None:

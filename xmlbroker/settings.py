@@ -3,10 +3,11 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -21,6 +22,8 @@ from subscriptions.connection import KafkaSettings
 
 ENVIRONMENT_PREFIX = "XMLBROKER_"
 DEFAULT_FILE = Path("xmlbroker.toml")
+
+_SEE_ALL = "`xmlbroker settings` lists all"
 
 _file: ContextVar[Path | None] = ContextVar("settings_file", default=None)
 
@@ -85,6 +88,28 @@ def _refuse_unknown_variables() -> None:
             section = variable.removeprefix(ENVIRONMENT_PREFIX).split("__")[0].upper()
             if section not in known:
                 raise ValueError(f"the environment variable {variable} is no setting")
+
+
+def describe_error(error: ValidationError) -> str:
+    """What is wrong with settings, a line each; without the values of secrets."""
+    names = {
+        section: field.annotation.model_fields
+        for section, field in Settings.model_fields.items()
+        if field.annotation is not None
+    }
+    lines = []
+    for each in error.errors(include_url=False):
+        place = [str(part) for part in each["loc"]]
+        if each["type"] == "extra_forbidden":
+            known = names if len(place) == 1 else names[place[0]]
+            alike = get_close_matches(place[-1], known, n=1)
+            text = f"did you mean `{'.'.join([*place[:-1], *alike])}`?" if alike else _SEE_ALL
+            lines.append(f"{'.'.join(place)}: there is no such setting; {text}")
+            continue
+        is_secret = any(word in place[-1] for word in ("password", "secret"))
+        found = "" if is_secret else f" (found {each['input']!r})"
+        lines.append(f"{'.'.join(place)}: {each['msg']}{found}")
+    return "these settings are wrong:\n  " + "\n  ".join(lines)
 
 
 class ShownSetting(NamedTuple):

@@ -48,8 +48,11 @@ def test_another_file(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ("content", "says"),
     [
         ("[query]\nmax_steps = 0\n", "query.max_steps: Input should be greater than"),
-        ("[query]\nmax_step = 1\n", "query.max_step: Extra inputs are not permitted"),
-        ("[qery]\nmax_steps = 1\n", "qery: Extra inputs are not permitted"),
+        (
+            "[query]\nmax_step = 1\n",
+            "query.max_step: there is no such setting; did you mean `query.max_steps`?",
+        ),
+        ("[qery]\nmax_steps = 1\n", "qery: there is no such setting; did you mean `query`?"),
         ("[query\n", "the settings can't be read"),
     ],
 )
