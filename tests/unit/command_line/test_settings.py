@@ -65,6 +65,14 @@ def test_wrong_settings_are_a_usage_error(
     assert says in ran.err
 
 
+def test_a_wrong_secret_is_not_shown(run: Run, tmp_path: Path) -> None:
+    write(tmp_path, "xmlbroker.toml", "[kafka]\nsasl_password = 12345\nzzz = 1\n")
+    ran = run("settings")
+    assert "kafka.sasl_password" in ran.err
+    assert "12345" not in ran.err
+    assert "kafka.zzz: there is no such setting; `xmlbroker settings` lists all" in ran.err
+
+
 def test_table(run: Run) -> None:
     ran = run("settings")
     assert ran.status == 0
