@@ -69,3 +69,8 @@ def end_of(query: Flwr, path: Path) -> EndKind | None:
 def too_many_items(most: int) -> ResultError:
     """The error of a result that is over its budget of nodes."""
     return ResultError("budget-exceeded", f"more than {most} nodes in the lists of the result")
+
+
+def too_large(most: int) -> ResultError:
+    """The error of a result that is over its budget of bytes."""
+    return ResultError("budget-exceeded", f"the result has more than {most} bytes")

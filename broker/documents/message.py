@@ -306,15 +306,25 @@ class Message:
 
     def attribute_prefix(self, node: int, name: ExpandedName) -> str:
         """The prefix that an attribute in a namespace has in the message."""
-        for prefix, namespace in self.elements[node].nsmap.items():
-            if namespace == name.namespace and prefix:
-                return prefix
-        raise KeyError(name)
+        element = self.elements[node]
+        prefixes = [
+            prefix
+            for prefix, namespace in element.nsmap.items()
+            if namespace == name.namespace and prefix
+        ]
+        if len(prefixes) == 1:
+            return prefixes[0]
+        # Several are bound to it; which one the attribute has, lxml tells in this way only.
+        lexical = _NAME_OF_ATTRIBUTE(element, uri=name.namespace, local=name.local)
+        return str(lexical).partition(":")[0]
 
     def _refuse_depth(self, limits: MessageLimits) -> None:
         depths = self.labels.depths
         if max(depths[label] for label in self.distinct_label_paths) > limits.max_depth:
             raise MessageError("too-deep", f"the message is more than {limits.max_depth} deep")
+
+
+_NAME_OF_ATTRIBUTE = etree.XPath("name(@*[namespace-uri() = $uri and local-name() = $local])")
 
 
 def _serialise(element: etree._Element) -> bytes:

@@ -137,6 +137,26 @@ RAW = [
     ),
     ("for $v in /r return <a xmlns:z='urn:z'><b><z:c/></b>{$v}</a>", "<r/>"),
     (
+        'declare namespace q = "urn:q"; for $v in //a return <o>{$v/@q:id}</o>',
+        "<r xmlns:q='urn:q' xmlns:z='urn:q'><a xmlns:p='urn:q' p:id='1'/><a z:id='2'/></r>",
+    ),
+    (
+        'declare namespace p = "urn:p"; declare namespace q = "urn:q";'
+        " for $v in //a return <p:o q:k=''>{$v/@q:id}<i>{$v/@q:id}</i></p:o>",
+        "<r xmlns:p='urn:q' xmlns:q='urn:q'><a p:id='1'/><a q:id='2'/></r>",
+    ),
+    (
+        'declare namespace q = "urn:q";'
+        " for $v in //a return <o xmlns:p='urn:p'><i>{$v/@q:id}</i></o>",
+        "<r xmlns:p='urn:q'><a p:id='1'/></r>",
+    ),
+    (
+        'declare namespace p = "urn:p"; declare namespace q = "urn:q";'
+        'declare namespace s = "urn:s";'
+        " for $v in //a return <p:o q:k=''>{$v/@s:y}{$v/@q:id}{$v/@q:x}</p:o>",
+        "<r xmlns:p='urn:q' xmlns:t='urn:s'><a p:id='1' p:x='2' t:y='3'/></r>",
+    ),
+    (
         "for $v in //b order by $v/@k descending, number($v) return <o>{string($v)}</o>",
         "<r><b k='1'>2</b><b>3</b><b k='1'>1</b><b k='2'>x</b></r>",
     ),
