@@ -179,11 +179,10 @@ def hand_on(rows: Rows, tally: Tally) -> Iterator[pa.RecordBatch]:
 
 def sources(batch: pa.RecordBatch) -> Iterator[Source]:
     """The records of an Arrow batch."""
-    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
-    for topic, partition, offset, key, value, headers in zip(
-        *(columns[name] for name in ("topic", "partition", "offset", "key", "value", "headers")),
-        strict=True,
-    ):
+    # Not all columns: times take long to become objects of Python's.
+    names = ("topic", "partition", "offset", "key", "value", "headers")
+    columns = [batch.column(name).to_pylist() for name in names]
+    for topic, partition, offset, key, value, headers in zip(*columns, strict=True):
         place = f"{topic}/{partition}/{offset}".encode()
         yield Source.of(place, key, value, passed_on(headers))
 
