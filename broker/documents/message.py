@@ -29,6 +29,7 @@ DOCUMENT = 0
 _LONGEST_KEPT_STRING = 65_536
 """Longer string values are made again: those of nested elements repeat each other."""
 
+_NAME_OF_ATTRIBUTE = etree.XPath("name(@*[namespace-uri() = $uri and local-name() = $local])")
 _NAMESPACE_DECLARATION = re.compile(rb"\sxmlns[:=]")
 _DEFAULT_LIMITS = MessageLimits()
 
@@ -322,9 +323,6 @@ class Message:
         depths = self.labels.depths
         if max(depths[label] for label in self.distinct_label_paths) > limits.max_depth:
             raise MessageError("too-deep", f"the message is more than {limits.max_depth} deep")
-
-
-_NAME_OF_ATTRIBUTE = etree.XPath("name(@*[namespace-uri() = $uri and local-name() = $local])")
 
 
 def _serialise(element: etree._Element) -> bytes:
