@@ -36,7 +36,7 @@ from xmlbroker.bench.pipeline_load import publish
 
 _SUBSCRIBERS = 20
 _OBSERVED = 2
-"""A consumer of all would take more of the machine than what it watches."""
+"""Topics that the consumer reads: all of them would cost it cores that the jobs need."""
 _BATCH = 4_000
 
 
