@@ -1,9 +1,11 @@
 """kafka-python, imported in one place: its clients opened, its errors in our words."""
 
+import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 with warnings.catch_warnings():
     # It reads its schemas by a function that Python 3.11 and 3.12 call deprecated.
@@ -18,6 +20,7 @@ with warnings.catch_warnings():
     from kafka import admin as acls
     from kafka.admin import ConfigResource
     from kafka.net.compat import KafkaNetClient
+    from kafka.net.inet import KafkaNetSocket
     from kafka.protocol.admin import client_quotas as quota_requests
     from kafka.protocol.admin import users as user_requests
 
@@ -34,6 +37,7 @@ __all__ = [
     "ConfigResource",
     "KafkaAdminClient",
     "KafkaConsumer",
+    "KafkaNetSocket",
     "KafkaProducer",
     "TopicPartition",
     "acls",
@@ -60,6 +64,28 @@ _NOT_KNOWN = (
     errors.IllegalSaslStateError,
 )
 
+_connect_socket = KafkaNetSocket.sock_connect
+
+
+async def _connect_or_close(
+    self: Any,  # noqa: ANN401
+    net: Any,  # noqa: ANN401
+    sock: socket.socket,
+    address: object,
+    timeout_at: float | None = None,
+) -> socket.socket:
+    """Connect, and close the socket if that fails, or if the client is closed meanwhile."""
+    try:
+        connected: socket.socket = await _connect_socket(self, net, sock, address, timeout_at)
+    except BaseException:  # also the end of a coroutine that is given up
+        sock.close()
+        raise
+    return connected
+
+
+# kafka-python leaves such sockets to the collector.
+KafkaNetSocket.sock_connect = _connect_or_close
+
 ClientSettings = Mapping[str, object]
 """What all of kafka-python's clients take: `bootstrap_servers` and the security settings."""
 
@@ -81,21 +107,14 @@ def _listed(value: object) -> list[object]:
 
 
 def open_client(kind: Callable[..., Any], settings: ClientSettings, **own: object) -> Any:  # noqa: ANN401 - kafka-python has no types
-    """A consumer, a producer or an administrator, connected.
-
-    kafka-python 3.0 takes `allow_auto_create_topics` and forgets it: a question about a topic makes
-    it, with settings that nobody chose. It tries a wrong password again and again, and in the end
-    says that nobody answered. And a constructor that fails leaves its thread and sockets behind.
-    All are put right where the client makes its connections.
+    """A consumer, a producer or an administrator, connected; a constructor that fails would leave
+    its thread and sockets behind.
     """
-    opened: list[Any] = []
+    opened: list[_Connections] = []
 
-    def connect(**configs: object) -> Any:  # noqa: ANN401
-        client = KafkaNetClient(**configs)
-        client.cluster.config["allow_auto_create_topics"] = False
-        _heed_refusals(client._manager)  # noqa: SLF001 - there is no other way to them
-        opened.append(client)
-        return client
+    def connect(**configs: object) -> _Connections:
+        opened.append(_Connections(**configs))
+        return opened[-1]
 
     with translated_errors(settings):
         try:
@@ -106,16 +125,36 @@ def open_client(kind: Callable[..., Any], settings: ClientSettings, **own: objec
             raise
 
 
-def _heed_refusals(manager: Any) -> None:  # noqa: ANN401
-    """Let the first connection end with a refusal of the user.
+class _Connections(KafkaNetClient):  # type: ignore[misc] # kafka-python has no types
+    """What a client makes its connections with, put right where kafka-python 3.0 errs.
 
-    The client has a place for a refusal, which it looks at before it connects and never fills. And
-    Kafka refuses and hangs up at once: what is received together with the end must not be lost.
+    1. It takes `allow_auto_create_topics` and forgets it: a question about a topic makes it, with
+       settings that nobody chose.
+    2. It tries a wrong password again and again, and in the end says that nobody answered: it has a
+       place for a refusal, which it looks at before it connects and never fills.
+    3. Kafka refuses and hangs up at once: what is received together with the end is lost.
+    4. A connection that is closed before all is sent is never closed.
     """
-    build, connect = manager._build_transport, manager._connect  # noqa: SLF001
 
-    async def build_patient(*arguments: object, **options: object) -> Any:  # noqa: ANN401
-        transport = await build(*arguments, **options)
+    def __init__(self, **configs: object) -> None:
+        super().__init__(**configs)
+        self.cluster.config["allow_auto_create_topics"] = False
+        manager = self._manager
+        self._build, self._connect = manager._build_transport, manager._connect  # noqa: SLF001
+        manager._build_transport = self._build_patient  # noqa: SLF001
+        manager._connect = self._connect_once  # noqa: SLF001
+        self._transports: WeakSet[Any] = WeakSet()
+
+    def close(self, node_id: object = None) -> None:
+        """Close a connection, or all."""
+        super().close(node_id)
+        if node_id is None:
+            for transport in self._transports:
+                if transport._sock is not None:  # noqa: SLF001
+                    transport._sock.close()  # noqa: SLF001
+
+    async def _build_patient(self, *arguments: object, **options: object) -> Any:  # noqa: ANN401
+        transport = await self._build(*arguments, **options)
         receive = transport._sock_recv  # noqa: SLF001
 
         def receive_first() -> tuple[bytes, Exception | None]:
@@ -123,18 +162,19 @@ def _heed_refusals(manager: Any) -> None:  # noqa: ANN401
             return data, None if data else end  # the end is there to be met again
 
         transport._sock_recv = receive_first  # noqa: SLF001
+        self._transports.add(transport)
         return transport
 
-    async def connect_once(node: Any, connection: Any, **options: object) -> None:  # noqa: ANN401
+    async def _connect_once(self, node: Any, connection: Any, **options: object) -> None:  # noqa: ANN401
+        manager = self._manager
+
         def note(refusal: Exception) -> None:
             if isinstance(refusal, _NOT_KNOWN) and manager.cluster.is_bootstrap(node.node_id):
                 manager._auth_failures[node.node_id] = refusal  # noqa: SLF001
 
-        await connect(node, connection, **options)
+        await self._connect(node, connection, **options)
         # Not before: at its end, `connect` forgets what it may have been told.
         connection.init_future.add_errback(note)
-
-    manager._build_transport, manager._connect = build_patient, connect_once  # noqa: SLF001
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """kafka-python's clients and errors, without a Kafka."""
 
-from typing import Any
+import socket
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -13,7 +15,13 @@ from subscriptions.errors import (
     RecordError,
     TopicError,
 )
-from subscriptions.kafka_client import errors, open_client, servers_of, translated_errors
+from subscriptions.kafka_client import (
+    KafkaNetSocket,
+    errors,
+    open_client,
+    servers_of,
+    translated_errors,
+)
 from subscriptions.topics import TopicNames, status_settings, subscription_settings
 
 SETTINGS: dict[str, object] = {"bootstrap_servers": "127.0.0.1:1"}
@@ -43,6 +51,61 @@ def test_a_client_that_fails_leaves_nothing_open() -> None:
         open_client(FakeClient, SETTINGS, fails=True)
     assert "127.0.0.1:1" in caught.value.detail
     assert FakeClient.opened[-1]._manager.closed
+
+
+class FakeLoop:
+    """Waits for sockets as kafka-python's loop does: in its own time."""
+
+    def __init__(self) -> None:
+        self.waits_for: list[socket.socket] = []
+
+    def wait_write(self, waiting: socket.socket, timeout_at: float | None = None) -> "FakeLoop":
+        assert timeout_at is None
+        self.waits_for.append(waiting)
+        return self
+
+    def __await__(self) -> Iterator[None]:
+        yield
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_a_connection_that_is_given_up_leaves_no_socket_open(is_refused: bool) -> None:
+    """A client may be closed while it connects to another broker than the one it asked first."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        if is_refused:
+            server.close()
+        loop = FakeLoop()
+        connecting = KafkaNetSocket().connect(
+            loop, (socket.AF_INET, socket.SOCK_STREAM, 0, "", address)
+        )
+        connecting.send(None)
+        (waiting,) = loop.waits_for
+        assert waiting.fileno() >= 0
+        if is_refused:
+            with pytest.raises(errors.KafkaConnectionError):
+                connecting.send(None)
+        else:
+            connecting.close()
+        assert waiting.fileno() == -1
+
+
+def test_a_connection_that_is_closed_before_all_is_sent_is_closed() -> None:
+    class Node(NamedTuple):
+        host: str
+        port: int
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connections = open_client(FakeClient, SETTINGS).connections
+        loop = connections._net
+        transport = loop.run(connections._manager._build_transport, Node(*server.getsockname()))
+        used = transport._sock
+        transport.writelines([bytes(100_000_000)])  # nobody reads them
+        loop.poll(timeout_ms=100)
+        transport.close()
+        assert used.fileno() >= 0
+        connections.close()
+        assert used.fileno() == -1
 
 
 @pytest.mark.parametrize(
