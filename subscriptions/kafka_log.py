@@ -21,7 +21,7 @@ from subscriptions.kafka_client import (
     topic_missing,
     translated_errors,
 )
-from subscriptions.log import LogRecord
+from subscriptions.log import MOST_POLLED, LogRecord
 from subscriptions.model import Status
 from subscriptions.topics import TopicAdmin
 
@@ -172,7 +172,8 @@ class KafkaSubscriptionLog(_OnePartition):
     def poll(self, timeout: float = 0.0) -> list[LogRecord]:
         """Some of the records that follow."""
         with translated_errors(self._settings, self.topic):
-            polled = self._consumer().poll(timeout_ms=int(timeout * 1000))
+            milliseconds = int(timeout * 1000)
+            polled = self._consumer().poll(timeout_ms=milliseconds, max_records=MOST_POLLED)
         return [
             LogRecord(each.offset, each.key, each.value, each.timestamp)
             for each in polled.get(self._partition, [])

@@ -7,6 +7,7 @@ and are part of the package so that whoever builds on it can test without Kafka.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from subscriptions.model import Status
@@ -20,6 +21,10 @@ class LogRecord(NamedTuple):
     value: bytes | None
     """None deletes; an empty value does not."""
     timestamp_ms: int
+
+
+MOST_POLLED = 100
+"""So many records come of one `poll`: batches wait while they are taken, and not for long."""
 
 
 class SubscriptionLog(Protocol):
@@ -52,7 +57,9 @@ class SubscriptionLog(Protocol):
         ...
 
     def poll(self, timeout: float = 0.0) -> list[LogRecord]:
-        """Some of the records that follow, oldest first; waits up to so many seconds for one."""
+        """Some of the records that follow, oldest first, `MOST_POLLED` at most; waits up to so many
+        seconds for one.
+        """
         ...
 
     def close(self) -> None:
@@ -117,12 +124,12 @@ class InMemoryLog:
         self._next = start
 
     def poll(self, timeout: float = 0.0) -> list[LogRecord]:
-        """All records that follow."""
+        """The records that follow."""
         with self._changed:
             if timeout > 0:
                 self._changed.wait_for(lambda: self._end > self._next, timeout)
-            records = list(self.read(self._next))
-            self._next = self._end
+            records = list(islice(self.read(self._next), MOST_POLLED))
+            self._next = records[-1].offset + 1 if len(records) == MOST_POLLED else self._end
             return records
 
     def compact(self, before: int | None = None, *, keep_tombstones: bool = False) -> None:

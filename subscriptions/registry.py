@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from broker.errors import BrokerError
+from broker.loading import uncollected
 from subscriptions.census import Census
-from subscriptions.log import LogRecord, StatusLog, SubscriptionLog
+from subscriptions.log import MOST_POLLED, LogRecord, StatusLog, SubscriptionLog
 from subscriptions.model import State, Status, Subscription, SubscriptionKey
 from subscriptions.records import DEFAULT_LIMITS, RecordLimits
 from subscriptions.subscription_set import SubscriptionSet, registry_at
@@ -87,6 +88,8 @@ class Registry:
         self._touched: dict[SubscriptionKey, None] = {}
         self._statuses: dict[bytes, Status] = {}
         self._changes: dict[SubscriptionKey, Change] = {}
+        self.is_behind = False
+        """Whether the last `poll` left records behind, as far as it knows."""
         self.census = Census()
         self.unreported = 0
         """How many records were refused without a key to say it under."""
@@ -158,10 +161,11 @@ class Registry:
         end = self._log.end()
         published = self._status_log.read_all()
         self._reset(published)
-        for count, record in enumerate(self._log.read(0, end), start=1):
-            self._take(record)
-            if progress is not None and count % _RECORDS_BETWEEN_PROGRESS == 0:
-                progress(record.offset + 1, end)
+        with uncollected():
+            for count, record in enumerate(self._log.read(0, end), start=1):
+                self._take(record)
+                if progress is not None and count % _RECORDS_BETWEEN_PROGRESS == 0:
+                    progress(record.offset + 1, end)
         if progress is not None:
             progress(end, end)
         self._log.follow(end)
@@ -184,7 +188,9 @@ class Registry:
 
         If Kafka fails in the middle nothing is forgotten: the next call goes on.
         """
-        for record in self._log.poll(timeout):
+        records = self._log.poll(timeout)
+        self.is_behind = len(records) >= MOST_POLLED
+        for record in records:
             self._take(record)
         now = self._clock()
         self._touch_expired(now)
