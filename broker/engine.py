@@ -1,24 +1,22 @@
 """The engine: subscriptions of both kinds in, messages in, each subscriber's results out.
 
-Transformations that compare with a constant are found by it (`runtime/where_index.py`). All other
+Those that compare with a constant are found by it (`runtime/where_index.py`). All other
 subscriptions are matched by one matcher, a transformation as the filter without which it has no
 result (`plan/candidates.py`). Those that a message matches are answered by their plans, equal ones
 once, whoever subscribes to them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from heapq import nlargest
-from itertools import islice
-from operator import itemgetter
 from time import perf_counter
 from typing import NamedTuple
 
 from broker import reference
-from broker.delivery import Delivery, Transformation, deliver
-from broker.documents import LabelPaths, Message
+from broker.costs import Costs
+from broker.delivery import Deliveries, Delivery, ResultMakers, Transformation
+from broker.documents import LabelPaths, Message, parse_message
 from broker.documents.dtd import ElementGraph
 from broker.errors import ResultError
 from broker.limits import MessageLimits, ResultLimits
@@ -28,8 +26,10 @@ from broker.message_factory import OutputFormat, check_template
 from broker.metrics import EngineMetrics
 from broker.plan.build import NotPlannedError, Strategy
 from broker.plan.candidates import candidates_of
-from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable, group_plan
+from broker.plan.filter_plan import NotIndexedError, as_transformation
+from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable
 from broker.plan.optimise import Optimisation
+from broker.plan.prepared import PreparedPlans
 from broker.query import Filter, Flwr, Query, unparse
 from broker.results import Result
 from broker.runtime.executor import Executor
@@ -51,7 +51,7 @@ class _Members:
     transformations: dict[Flwr, Transformation] = field(default_factory=dict)
 
 
-Found = tuple[Iterable[Transformation], Groups, list[int] | None]
+Found = tuple[Collection[Transformation], Groups, list[int] | None]
 """Transformations that a message may have a result for, and the elements that they bind and that
 pass `where`: None if those are yet to be found."""
 
@@ -84,11 +84,12 @@ class Engine:
         self.optimisation = optimisation
         self.graph = graph
         self.paths = PathTable()
+        self._plans = PreparedPlans(self.paths)
         self.metrics = EngineMetrics()
         self.transformations: Counter[str] = Counter()
         """How many distinct ones there are, by how they are answered."""
-        self._seconds: dict[Transformation, float] = {}
-        """What transformations took since `costs` was last asked."""
+        self._costs = Costs()
+        self._makers = ResultMakers(result_limits)
         self._labels = LabelPaths()
         self._members: dict[int, _Members] = {}
         self._index: WhereIndex[Transformation] = WhereIndex()
@@ -118,9 +119,7 @@ class Engine:
             check_template(query)
         self.remove(subscription)
         if isinstance(query, Filter):
-            number = self.matcher.add(query)
-            self._members.setdefault(number, _Members()).subscribers[subscription] = None
-            self._places[subscription] = _Place(number, None)
+            self._add_filter(subscription, query)
             return
         transformation = self._unmatched.get(query)
         if transformation is None:
@@ -132,6 +131,36 @@ class Engine:
             self.transformations[self._way(transformation)] += 1
         transformation.subscribers[subscription] = format
         self._places[subscription] = _Place(None, transformation.query)
+
+    def _add_filter(self, subscription: str, query: Filter) -> None:
+        """Take a filter, into the index if it can be found by a constant."""
+        transformation = self._indexed_filter(query)
+        if transformation is not None:
+            transformation.subscribers[subscription] = OutputFormat.XML
+            self._places[subscription] = _Place(None, transformation.query)
+            return
+        number = self.matcher.add(query)
+        self._members.setdefault(number, _Members()).subscribers[subscription] = None
+        self._places[subscription] = _Place(number, None)
+
+    def _indexed_filter(self, query: Filter) -> Transformation | None:
+        """The one for a filter; None if it has to be matched."""
+        if self.choice not in {Choice.AUTO, Choice.GROUP}:
+            return None
+        try:
+            made = as_transformation(query)
+            known = self._unmatched.get(made)
+            if known is not None:
+                return known
+            plan = self._plans.plan(made)
+        except (NotIndexedError, NotGroupedError):
+            return None
+        transformation = Transformation(made, plan, is_filter=True)
+        if not self._index.add(transformation, plan):
+            return None
+        self._unmatched[made] = transformation
+        self.transformations[self._way(transformation)] += 1
+        return transformation
 
     def _add_unmatched(self, transformation: Transformation) -> bool:
         """Plan a transformation; False if it needs a filter in the matcher."""
@@ -145,7 +174,7 @@ class Engine:
         if self.choice is Choice.REFERENCE:
             return False
         try:
-            plan = transformation.plan = group_plan(query, self.paths)
+            plan = transformation.plan = self._plans.plan(query)
         except NotGroupedError:
             with suppress(NotPlannedError):
                 transformation.plan = Planned(query, Strategy.FWR, self.optimisation, self.graph)
@@ -197,6 +226,8 @@ class Engine:
 
     def _way(self, transformation: Transformation) -> str:
         """How a transformation is found and answered."""
+        if transformation.is_filter:
+            return "indexed filter"
         if transformation.query in self._unmatched:
             return "indexed" if self._together is None else "shared-plan"
         match transformation.plan:
@@ -209,9 +240,14 @@ class Engine:
     def _forget(self, transformation: Transformation) -> None:
         """Nobody subscribes to a transformation any more."""
         self.transformations[self._way(transformation)] -= 1
-        self._seconds.pop(transformation, None)
+        self._costs.forget(transformation)
 
     # Messages
+
+    @property
+    def renewals(self) -> int:
+        """How often something was let go that only the collector can free."""
+        return self._labels.renewals
 
     def process(self, data: bytes) -> list[Delivery]:
         """What each subscription gets of a message, or a `MessageError` if it is refused."""
@@ -219,7 +255,7 @@ class Engine:
         started = perf_counter()
         self.metrics.parse_runs += 1
         try:
-            message = Message.parse(data, self.message_limits, self._labels)
+            message = parse_message(data, self.message_limits, self._labels)
         finally:
             self.metrics.parse_seconds += perf_counter() - started
         return self.deliveries(message)
@@ -233,49 +269,50 @@ class Engine:
         matched = perf_counter()
         metrics.match_runs += 1
         metrics.match_seconds += matched - started
-        made = []
+        deliveries = Deliveries(message, self._makers, metrics)
         for number in numbers:
             subscribers = self._members[number].subscribers
             if subscribers:
-                metrics.matches += 1
-                made += [Delivery(subscription, message.data) for subscription in subscribers]
-        seconds, runs, serialise = self._seconds, 0, 0.0
-        begun = before = perf_counter()
-        for transformation, result in self._outcomes(message, found):
-            transformed = perf_counter()
-            made += deliver(transformation, result, message, self.result_limits, metrics)
-            after = perf_counter()
-            runs += 1
-            serialise += after - transformed
-            seconds[transformation] = seconds.get(transformation, 0.0) + after - before
-            before = after
-        metrics.transform_runs += runs
-        metrics.serialise_seconds += serialise
-        metrics.transform_seconds += before - begun - serialise
-        return made
+                deliveries.add_filter(subscribers)
+        if self._costs.begin():
+            outcomes = self._outcomes(message, found)
+            metrics.transform_runs += self._costs.sample(outcomes, deliveries)
+        else:
+            metrics.transform_runs += self._deliver(message, found, deliveries)
+        spent = perf_counter() - matched
+        serialising = spent * self._costs.share_of_serialising
+        metrics.serialise_seconds += serialising
+        metrics.transform_seconds += spent - serialising
+        return deliveries.made
+
+    def _deliver(self, message: Message, found: list[Found], deliveries: Deliveries) -> int:
+        """Make all results of a message, most of them at once; how many transformations it were."""
+        count = 0
+        others: list[Found] = []
+        for transformations, groups, bound in found:
+            count += len(transformations)
+            others += [
+                ((each,), groups, bound)
+                for each in transformations
+                if not deliveries.write(each, groups, bound)
+            ]
+        for transformation, result in self._outcomes(message, others):
+            deliveries.add_result(transformation, result)
+        return count
 
     def costs(self, most: int) -> dict[str, float]:
-        """The seconds of the subscriptions that took most by themselves since this was last asked.
-
-        What all share, parsing and matching, is nobody's; equal transformations share theirs.
+        """The seconds of the subscriptions that took most by themselves since this was last asked,
+        by samples.
         """
-        shares = [
-            (seconds / len(transformation.subscribers), transformation.subscribers)
-            for transformation, seconds in self._seconds.items()
-        ]
-        self._seconds.clear()
-        costs: dict[str, float] = {}
-        for share, subscribers in nlargest(most, shares, key=itemgetter(0)):
-            costs.update(dict.fromkeys(islice(subscribers, most - len(costs)), share))
-        return costs
+        return self._costs.tell(most)
 
     def results(self, message: Message) -> Iterator[Result]:
         """The groups of all distinct transformations that a message has a result for."""
         numbers = self.matcher.match(message) if self._members else ()
-        for _, result in self._outcomes(message, self._found(message, numbers)):
+        for transformation, result in self._outcomes(message, self._found(message, numbers)):
             if isinstance(result, ResultError):
                 raise result
-            if result.groups:
+            if result.groups and not transformation.is_filter:
                 yield result
 
     def bindings(self, message: Message) -> Iterator[Found]:
@@ -293,6 +330,9 @@ class Engine:
         executor: Executor | None = None
         for transformations, groups, bound in candidates:
             for transformation in transformations:
+                if transformation.is_filter:
+                    yield transformation, Result(transformation.query, [()])
+                    continue
                 if executor is None and isinstance(transformation.plan, Planned):
                     executor = Executor(message, self.result_limits)
                 try:
@@ -327,8 +367,6 @@ class Engine:
             if not plan.is_conforming(executor):
                 self.metrics.dtd_fallbacks += 1
             return plan.run(message, self.result_limits, executor)
-        if bound is None:
-            return groups.run(plan, self.result_limits)
         return groups.make(plan, bound, self.result_limits)
 
     def explain(self, subscription: str) -> list[str]:
@@ -336,6 +374,8 @@ class Engine:
         place = self._places[subscription]
         if place.query is None:
             return ["a filter, matched by the shared automaton"]
+        if not place.query.template:
+            return ["a filter, found by the constants that its predicates compare with"]
         transformer = Transformer(place.query, self.choice, self.optimisation, self.graph)
         lines = list(transformer.explain())
         if place.number is not None:

@@ -3,13 +3,13 @@
 import json
 from contextlib import suppress
 from enum import Enum
-from functools import cached_property
 
 from broker.documents.message import Message
 from broker.errors import QuerySyntaxError
 from broker.limits import ResultLimits
 from broker.names import ExpandedName
 from broker.plain_template import NotPlainError, PlainTemplate
+from broker.query.parser import parse_whole
 from broker.query.syntax import (
     ConstantElement,
     Count,
@@ -21,7 +21,7 @@ from broker.query.syntax import (
     TemplateItem,
     Variable,
 )
-from broker.results import Group, ListKind, Result, end_of, list_kinds, too_large
+from broker.results import Group, GroupList, ListKind, Result, end_of, list_kinds, too_large
 from broker.xml_builder import build_xml
 
 _DEFAULT_LIMITS = ResultLimits()
@@ -39,36 +39,35 @@ class OutputFormat(Enum):
 class MessageFactory:
     """Makes what the subscribers of one query receive."""
 
+    __slots__ = ("_template", "query")
+
     def __init__(self, query: Flwr) -> None:
         self.query = query
+        self._template: PlainTemplate | None = None
+        with suppress(NotPlainError):
+            self._template = PlainTemplate.of(query)
 
-    @cached_property
-    def _template(self) -> PlainTemplate | None:
-        try:
-            return PlainTemplate.of(self.query)
-        except NotPlainError:
-            return None
-
-    def make(
-        self,
-        groups: list[Group],
-        message: Message,
-        format: OutputFormat = OutputFormat.XML,
-        limits: ResultLimits = _DEFAULT_LIMITS,
-    ) -> bytes:
+    def make(self, groups: list[Group], message: Message, format: OutputFormat, most: int) -> bytes:
         """The bytes for a subscriber, or a `ResultError` if they are too many or can't be built."""
-        most = limits.max_output_bytes(len(message.data))
-        if format is OutputFormat.GROUPS:
-            lists = list(self.query.list_names())
-            data = groups_as_data(Result(self.query, groups), message, limits)
-            text = json.dumps(
-                {"lists": lists, "groups": data}, ensure_ascii=False, separators=(",", ":")
-            )
-            return _within(text.encode("utf-8"), most)
-        if self._template is not None:
-            with suppress(NotPlainError):
-                return _within(self._template.make(groups, message, most), most)
-        return build_xml(self.query, groups, message, most)
+        if format is OutputFormat.XML:
+            if self._template is None:
+                return build_xml(self.query, groups, message, most)
+            try:
+                output = self._template.make(groups, message, most)
+            except NotPlainError:
+                return build_xml(self.query, groups, message, most)
+        else:
+            output = self._as_json(groups, message, most)
+        if output is None or len(output) > most:
+            raise too_large(most)
+        return output
+
+    def _as_json(self, groups: list[Group], message: Message, most: int) -> bytes:
+        made = {
+            "lists": list(self.query.list_names()),
+            "groups": groups_as_data(Result(self.query, groups), message, most),
+        }
+        return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
 def make_output(
@@ -80,24 +79,22 @@ def make_output(
     """The bytes of one result; None if there is no group, which makes no record."""
     if not result.groups:
         return None
-    return MessageFactory(result.query).make(result.groups, message, format, limits)
+    most = limits.max_output_bytes(len(message.data))
+    return MessageFactory(result.query).make(result.groups, message, format, most)
 
 
-def groups_as_data(
-    result: Result, message: Message, limits: ResultLimits = _DEFAULT_LIMITS
-) -> list[list[list[str | int]]]:
+def groups_as_data(result: Result, message: Message, most: int) -> list[list[list[str | int]]]:
     """The groups as JSON has them: an element is its XML, attributes and text are strings.
 
-    What is too large is noticed before it is all made.
+    A `ResultError` if they have too many bytes; that is noticed before they are all made.
     """
-    most = limits.max_output_bytes(len(message.data))
     kinds = list_kinds(result.query)
     size = 0
     groups: list[list[list[str | int]]] = []
     for group in result.groups:
         lists: list[list[str | int]] = []
         for items, kind in zip(group, kinds, strict=True):
-            made = [_as_data(item, kind, message) for item in items]
+            made = _as_data(items, kind, message, most)
             size += sum(len(each) for each in made if isinstance(each, str))
             if size > most:
                 raise too_large(most)
@@ -106,21 +103,27 @@ def groups_as_data(
     return groups
 
 
-def _as_data(item: object, kind: ListKind, message: Message) -> str | int:
-    if isinstance(item, int):
-        return message.serialise(item).decode("utf-8") if kind is ListKind.NODES else item
-    return item if isinstance(item, str) else str(item.value)  # type: ignore[attr-defined]
-
-
-def _within(output: bytes | None, most: int) -> bytes:
-    if output is None or len(output) > most:
+def _as_data(items: GroupList, kind: ListKind, message: Message, most: int) -> list[str | int]:
+    if kind is not ListKind.NODES:
+        return list(items)  # type: ignore[arg-type] # numbers or strings
+    if not items or not isinstance(items[0], int):
+        return [item.value for item in items]  # type: ignore[union-attr] # attributes or text
+    copies = message.copies(items, most)  # type: ignore[arg-type] # elements, all of them
+    if sum(map(len, copies)) > most:
         raise too_large(most)
-    return output
+    return [copy.decode("utf-8") for copy in copies]
 
 
 def check_template(query: Flwr) -> None:
     """Refuse a query whose XML can never be built, at registration: attributes without a place."""
-    _refuse_misplaced(query, query.template, is_open=query.wrapper is not None)
+    shape = query.shape
+    if shape is None:
+        _refuse_misplaced(query, query.template, is_open=query.wrapper is not None)
+    elif not shape.is_buildable:
+        whole = parse_whole(query.source, shape.limits)  # an error has to be at its place
+        assert isinstance(whole, Flwr)
+        check_template(whole)
+        shape.is_buildable = True
 
 
 def _refuse_misplaced(

@@ -10,11 +10,11 @@ between numbers. A template is plain if little of that can happen:
 Copies bring their own namespaces, so nothing is asked of the message. A path may give several
 attributes of one name: then the builder has to refuse it.
 
-The pieces of a result are gathered in one list and joined once: most are the bytes of nodes, which
-the message keeps and all its results share.
+A template is made into functions once, one for each of its parts, which add the pieces of a result
+to one list; most of those are copies of nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -40,6 +40,7 @@ class NodeList:
     """The place of a list of nodes, by its number."""
 
     number: int
+    is_elements: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,33 +87,41 @@ class PlainTemplate:
     the same in other conditions.
     """
 
-    __slots__ = ("__weakref__", "_content", "_wrapper")
+    __slots__ = ("__weakref__", "_write", "content", "wrapper")
 
     def __init__(self, wrapper: Wrapper | None, content: Content) -> None:
-        self._wrapper = wrapper
-        self._content = content
+        self.wrapper = wrapper
+        self.content = content
+        self._write = _writer_of_all(content)
 
     @classmethod
     def of(cls, query: Flwr) -> "PlainTemplate":
         """The template of a query; a `NotPlainError` if it isn't plain."""
         wrapper = None if query.wrapper is None else _wrapper(query.wrapper)
         content = tuple(_Compiler(query).content(query.template, is_outermost=True))
-        return _templates.setdefault((wrapper, content), cls(wrapper, content))
+        template = _templates.get((wrapper, content))
+        if template is None:
+            template = _templates[wrapper, content] = cls(wrapper, content)
+        return template
 
     def make(self, groups: list[Group], message: Message, most: int) -> bytes | None:
-        """The XML of all groups; None if there are too many bytes to go on. Or `NotPlainError`."""
+        """The XML of all groups; None if it has too many bytes. Or `NotPlainError`."""
         pieces: list[bytes] = []
-        size = done = 0
-        for group in groups:
-            _write(self._content, group, message, pieces)
-            size += sum(map(len, pieces[done:]))
-            if size > most:
-                return None
-            done = len(pieces)
-        if self._wrapper is not None:
-            start, end, empty = self._wrapper
+        if len(groups) == 1:
+            self._write(groups[0], message, most, pieces)
+        else:
+            size = done = 0
+            for group in groups:
+                self._write(group, message, most, pieces)
+                size += sum(map(len, pieces[done:]))
+                if size > most:
+                    return None
+                done = len(pieces)
+        if self.wrapper is not None:
+            start, end, empty = self.wrapper
             pieces = [start, *pieces, end] if pieces else [empty]
-        return b"".join(pieces)
+        output = b"".join(pieces)
+        return output if len(output) <= most else None
 
 
 _templates: WeakValueDictionary[tuple[Wrapper | None, Content], PlainTemplate]
@@ -126,6 +135,10 @@ class _Compiler:
     def __init__(self, query: Flwr) -> None:
         self.query = query
         self.kinds = enumerate(list_kinds(query))
+        self.is_elements = [
+            isinstance(each.value, Path) and end_of(query, each.value) is None
+            for each in query.embedded()
+        ]
 
     def content(
         self, items: tuple[TemplateItem, ...], *, is_outermost: bool = False
@@ -145,7 +158,9 @@ class _Compiler:
 
     def place(self) -> NodeList | ValueList:
         number, kind = next(self.kinds)
-        return NodeList(number) if kind is ListKind.NODES else ValueList(number)
+        if kind is not ListKind.NODES:
+            return ValueList(number)
+        return NodeList(number, is_elements=self.is_elements[number])
 
     def attribute_of(self, item: Embedded) -> str | None:
         """The name of the attributes that an expression gives; None if it gives others."""
@@ -230,37 +245,94 @@ def _start_tag(element: ConstantElement) -> bytes | None:
 
 # For each group
 
+Write = Callable[[Group, Message, int, list[bytes]], None]
+"""Adds what a group makes of some content: nothing for nothing. When nodes have more bytes than the
+number says, they are not copied to their end."""
 
-def _write(content: Content, group: Group, message: Message, pieces: list[bytes]) -> None:
-    """Add what a group makes of some content; nothing is added for nothing."""
-    for item in content:
-        if isinstance(item, NodeList):
-            for node in group[item.number]:
-                if isinstance(node, int):
-                    pieces.append(message.serialise(node))
-                else:
-                    pieces.append(escape_text(node.value))  # type: ignore[union-attr]
-        elif isinstance(item, bytes):
-            pieces.append(item)
-        elif isinstance(item, PlainElement):
-            _write_element(item, group, message, pieces)
-        elif text := " ".join(map(str, group[item.number])):
+
+def _writer_of_all(content: Content) -> Write:
+    if len(content) == 1:
+        return _writer(content[0])
+    writers = tuple(map(_writer, content))
+
+    def write(group: Group, message: Message, most: int, pieces: list[bytes]) -> None:
+        for each in writers:
+            each(group, message, most, pieces)
+
+    return write
+
+
+def _writer(item: bytes | NodeList | ValueList | PlainElement) -> Write:
+    if isinstance(item, bytes):
+        return lambda _group, _message, _most, pieces: pieces.append(item)
+    if isinstance(item, PlainElement):
+        return _writer_of_element(item)
+    return _writer_of_list(item)
+
+
+def _writer_of_list(place: NodeList | ValueList) -> Write:
+    number = place.number
+
+    def write_elements(group: Group, message: Message, most: int, pieces: list[bytes]) -> None:
+        nodes = group[number]
+        if nodes:
+            pieces += message.copies(nodes, most)  # type: ignore[arg-type] # they are elements
+
+    def write_nodes(group: Group, _message: Message, _most: int, pieces: list[bytes]) -> None:
+        pieces += [escape_text(node.value) for node in group[number]]  # type: ignore[union-attr]
+
+    def write_values(group: Group, _message: Message, _most: int, pieces: list[bytes]) -> None:
+        text = " ".join(map(str, group[number]))
+        if text:
             pieces.append(escape_text(text))
 
+    if isinstance(place, ValueList):
+        return write_values
+    return write_elements if place.is_elements else write_nodes
 
-def _write_element(
-    element: PlainElement, group: Group, message: Message, pieces: list[bytes]
-) -> None:
-    pieces.append(element.start)
-    if element.attributes or element.added:
-        _write_attributes(element, group, message, pieces)
-        pieces.append(b">")
-    before = len(pieces)
-    _write(element.content, group, message, pieces)
-    if len(pieces) > before:
-        pieces.append(element.end)
-    else:
-        pieces[-1] = element.empty
+
+def _writer_of_element(element: PlainElement) -> Write:
+    start, end, empty = element.start, element.end, element.empty
+    has_attributes = bool(element.attributes or element.added)
+    write_content = _writer_of_all(element.content)
+    lists = tuple(
+        [each.number for each in element.content if isinstance(each, NodeList) and each.is_elements]
+    )
+    if len(lists) == len(element.content) and not has_attributes:
+        return _writer_of_copies(element, lists)
+
+    def write(group: Group, message: Message, most: int, pieces: list[bytes]) -> None:
+        pieces.append(start)
+        if has_attributes:
+            _write_attributes(element, group, message, pieces)
+            pieces.append(b">")
+        before = len(pieces)
+        write_content(group, message, most, pieces)
+        if len(pieces) > before:
+            pieces.append(end)
+        else:
+            pieces[-1] = empty
+
+    return write
+
+
+def _writer_of_copies(element: PlainElement, lists: tuple[int, ...]) -> Write:
+    """For an element that has nothing but copies of elements, as most have."""
+    start, end, empty = element.start, element.end, element.empty
+
+    def write(group: Group, message: Message, most: int, pieces: list[bytes]) -> None:
+        pieces.append(start)
+        before = len(pieces)
+        for number in lists:
+            nodes = group[number]
+            if nodes:
+                pieces += message.copies(nodes, most)  # type: ignore[arg-type] # they are elements
+        if len(pieces) > before:
+            pieces.append(end)
+        else:
+            pieces[-1] = empty
+
+    return write
 
 
 def _write_attributes(

@@ -8,13 +8,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -28,7 +28,7 @@ from streaming_jobs.metrics import Metrics
 from streaming_jobs.output_watch import OutputWatch
 from streaming_jobs.overview import Overview
 from streaming_jobs.pins import Pin, pins_of
-from streaming_jobs.progress import BatchListener
+from streaming_jobs.progress import Progress
 from streaming_jobs.rows import SCHEMA
 from streaming_jobs.session import jvm_process
 from streaming_jobs.settings import JobSettings
@@ -46,11 +46,13 @@ from subscriptions.topics import TopicAdmin, TopicSettings
 
 _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
+_SOON_SECONDS = 0.02
+"""When there are many changes at once: batches come in between."""
 _WARM_AFTER_SECONDS = 20.0
 _STOP_SECONDS = 60.0
 _RETRY_SECONDS = 2.0
 
-Progress = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 class BrokerJob:
@@ -72,7 +74,7 @@ class BrokerJob:
         self.metrics = Metrics(self.inputs)
         self.metrics.batch_limit.set(job.max_messages_per_batch)
         self.overview = Overview()
-        self._listener = BatchListener(self.metrics, self.overview)
+        self._progress = Progress(self.metrics, self.overview)
         self.batches = 0
         self.totals: dict[str, float] = {}
         """What the workers did since the start; no names that only some batches have."""
@@ -130,31 +132,22 @@ class BrokerJob:
 
     # Life
 
-    def start(
-        self, progress: Progress = _LOGGER.info, *, available_now: bool = False
-    ) -> StreamingQuery:
+    def start(self, say: Say = _LOGGER.info, *, available_now: bool = False) -> StreamingQuery:
         """Replay the subscriptions, build the engines, start to read. Ready when it returns.
 
         With `available_now` it ends by itself when all messages that there are have been read.
         """
         arm(self.spark.sparkContext.environment)
-        self.spark.streams.addListener(self._listener)
-        self._stack.callback(self._remove_listener)
-        progress("reading the subscriptions")
+        say("reading the subscriptions")
         self._registry.catch_up(
-            lambda done, end: progress(f"reading the subscriptions: {done:,} of {end:,}")
+            lambda done, end: say(f"reading the subscriptions: {done:,} of {end:,}")
         )
         self._snapshots.replace(self._registry.active)
-        progress(f"building the engines: {len(self._snapshots):,} subscriptions")
+        say(f"building the engines: {len(self._snapshots):,} subscriptions")
         self._warm_up()
-        progress("starting the stream")
+        say("starting the stream")
         self._query = self._start_stream(available_now=available_now)
         return self._query
-
-    def _remove_listener(self) -> None:
-        # Spark may be gone, which is why the job ends.
-        with suppress(Py4JError):
-            self.spark.streams.removeListener(self._listener)
 
     def _start_stream(self, *, available_now: bool) -> StreamingQuery:
         messages = source.read(self.spark, self.kafka, self.inputs, self.job.max_messages_per_batch)
@@ -176,10 +169,11 @@ class BrokerJob:
         While Kafka can't be reached it waits, and goes on where it stopped.
         """
         assert self._query is not None
-        while not self._stopping.wait(_POLL_SECONDS):
+        while not self._stopping.wait(self.pause_seconds):
             if not self._query.isActive:
                 self._start_again(explain_failure(self._query.exception()))
                 continue
+            self._progress.look(self._query)
             if not self._query.status["isTriggerActive"]:
                 reach(KillPoint.BETWEEN)
             try:
@@ -192,6 +186,7 @@ class BrokerJob:
             if is_idle and self._in_batch is None:
                 self._keep_warm()
         self._stop_between_batches(self._query)
+        self._progress.look(self._query)
         failure = self._query.exception()
         if failure is not None:
             raise explain_failure(failure)
@@ -209,6 +204,11 @@ class BrokerJob:
         self._trouble = error.detail
         self.metrics.ready.set(0)
         self._stopping.wait(_RETRY_SECONDS)
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait before `follow` is called again."""
+        return _SOON_SECONDS if self._registry.is_behind else _POLL_SECONDS
 
     @property
     def version(self) -> int:
@@ -256,13 +256,15 @@ class BrokerJob:
         self._last_batch = time.monotonic()
         with self._lock:
             snapshot = self._snapshots.current()
-        warm_up(self.spark, snapshot, self.limits, self._warmed.anew())
+        warm_up(self.spark, snapshot, self.limits, self.names, self._warmed.anew())
         self.metrics.count_batch(self._warmed.counts, time.time() * 1000)
 
     # Batches
 
     def _run_batch(self, messages: DataFrame, batch: int) -> None:
         with self.metrics.batch_running:
+            if self._query is not None:
+                self._progress.look(self._query)
             self._answer(messages, batch)
 
     def _answer(self, messages: DataFrame, batch: int) -> None:
@@ -297,7 +299,8 @@ class BrokerJob:
             self._written.anew(),
         )
         rows = messages.mapInArrow(transform, SCHEMA)
-        sink.write(rows, self.kafka, self.job.max_record_bytes)
+        topics = self.names.shared or len(self._in_batch or ())
+        sink.write(rows, self.kafka, self.job.max_record_bytes, topics)
         counts = self._written.counts
         self.metrics.count_batch(counts, time.time() * 1000)
         self.overview.count_batch(counts)
@@ -310,7 +313,7 @@ class BrokerJob:
         pin = self._pins.read(batch)
         if pin is not None:
             _LOGGER.info("batch %d comes again, with version %d", batch, pin.version)
-            self._listener.version = pin.version
+            self._progress.version = pin.version
             return self._rebuilt(pin)
         self._follow_registry()
         if self._is_rebuilt:
@@ -326,7 +329,7 @@ class BrokerJob:
             tuple((key.decode(), each.to_bytes().decode()) for key, each in registry.kept.items()),
         )
         self._pins.write(batch, pin)
-        self._listener.version = pin.version
+        self._progress.version = pin.version
         return self._snapshots.current(), suspended
 
     def _rebuilt(self, pin: Pin) -> tuple[Snapshot, frozenset[str]]:

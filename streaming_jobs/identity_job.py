@@ -6,6 +6,7 @@ does; what is left out is the engine.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming_jobs import sink, source
-from streaming_jobs.rows import SCHEMA, Headers, Rows
-from streaming_jobs.transform import sources
+from streaming_jobs.rows import SCHEMA, Rows
+from streaming_jobs.sources import sources
+from streaming_jobs.transform import OWN_HEADERS
 from subscriptions.connection import KafkaSettings
 
 _ID = b"0" * 32
@@ -33,16 +35,21 @@ class Copies:
         """So many records for each message, topic by topic."""
         for batch in batches:
             rows = Rows()
+            count = self.records
             for number, each in enumerate(sources(batch)):
                 value = (each.value or b"")[: self.payload]
                 own = (_ID, _SUBSCRIPTION, b"0", each.place, b"application/xml")
-                headers = Headers(each.result_names, own + each.headers.values)
-                size = each.result_size + len(value)
-                for copy in range(self.records):
-                    topic = self.topics[(number + copy) % len(self.topics)]
-                    rows.add(topic, each.key, value, headers, size)
-                    if rows.is_full:
-                        yield rows.take()
+                first = number % len(self.topics)
+                rows.add_alike(
+                    list(islice(cycle(self.topics), first, first + count)),
+                    [each.key] * count,
+                    [value] * count,
+                    names=OWN_HEADERS + each.headers.names,
+                    headers=[[header] * count for header in own + each.headers.values],
+                    size=count * (len(value) + 500),
+                )
+                if rows.is_full:
+                    yield rows.take()
             if len(rows):
                 yield rows.take()
 
@@ -60,7 +67,8 @@ def start_identity(
     """Start the job on a topic of messages."""
 
     def run_batch(messages: DataFrame, _batch: int) -> None:
-        sink.write(messages.mapInArrow(copies, SCHEMA), kafka, 1_000_000)
+        rows = messages.mapInArrow(copies, SCHEMA)
+        sink.write(rows, kafka, 1_000_000, len(copies.topics))
 
     stream = source.read(spark, kafka, [topic], max_messages).writeStream
     stream = stream.foreachBatch(run_batch).option("checkpointLocation", str(checkpoint))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streaming_jobs.consumers import largest
 from streaming_jobs.statistics import Counts, resident_bytes
-from streaming_jobs.worker import EngineState
+from streaming_jobs.worker import EngineState, Recipient
 
 STAGES = ("parse", "match", "transform", "serialise")
 
@@ -19,6 +19,9 @@ _NAMES_TOLD = 20
 """So many subscriptions with most time, and with most bytes, are told of an Arrow batch."""
 
 _DEAD_LETTERS_TOLD = 5
+
+_SAMPLED = 16
+"""One message in so many is looked at more closely."""
 
 _SLOT_MS = 50
 """Latencies are known as finely as this."""
@@ -32,7 +35,7 @@ class Tally:
         self.counts = counts
         """What is known from before: the engine may have been built for them."""
         self._bytes: dict[str, float] = {}
-        self._deliveries = 0
+        self._messages = self._deliveries = self._output_bytes = 0
         self._dead_letters = 0
         self._before = state.engine.metrics.totals()
         self._cache_before = state.engine.describe().cache_use
@@ -47,10 +50,15 @@ class Tally:
         """The clock stands still: others are at work."""
         self._seconds += time.perf_counter() - self._started
 
-    def delivered(self, subscription: str, size: int) -> None:
-        """One result."""
-        self._deliveries += 1
-        self._bytes[subscription] = self._bytes.get(subscription, 0) + size
+    def delivered(self, recipients: list[Recipient], payloads: list[bytes]) -> None:
+        """Results of one message."""
+        self._deliveries += len(recipients)
+        self._output_bytes += sum(map(len, payloads))
+        self._messages += 1
+        # Whose they are is noted for some messages only, and taken to be so for the others.
+        if self._messages % _SAMPLED == 1:
+            for recipient, payload in zip(recipients, payloads, strict=True):
+                self._bytes[recipient] = self._bytes.get(recipient, 0) + len(payload)
 
     def refused(self, code: str, place: str, subscription: str | None) -> None:
         """One dead letter."""
@@ -67,13 +75,14 @@ class Tally:
         counts["seconds"] = self._seconds
         counts["messages"] = batch.num_rows
         counts["deliveries"] = self._deliveries
-        counts["output_bytes"] = sum(self._bytes.values())
+        counts["output_bytes"] = self._output_bytes
         counts["input_bytes"] = pc.sum(pc.binary_length(batch.column("value"))).as_py() or 0
         for topic, count in Counter(batch.column("topic").to_pylist()).items():
             counts[f"read:{topic}"] = count
         self._add_engine(counts)
+        scale = self._messages / max(1, -(-self._messages // _SAMPLED))
         for name, size in largest(self._bytes, _NAMES_TOLD).items():
-            counts[f"bytes_of:{name}"] = size
+            counts[f"bytes_of:{name}"] = size * scale
         for name, seconds in self._state.engine.costs(_NAMES_TOLD).items():
             counts[f"seconds_of:{name}"] = seconds
         _add_times(batch, counts)

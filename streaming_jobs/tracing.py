@@ -11,9 +11,9 @@ from broker.engine import Engine
 from broker.errors import BrokerError, MessageError, QueryError
 from broker.message_factory import OutputFormat
 from broker.query import parse
-from streaming_jobs.snapshot import entry_of
-from streaming_jobs.transform import delivery_id
-from streaming_jobs.worker import EngineLimits, Recipient
+from streaming_jobs.delivery_ids import id_of_source, id_of_subscription
+from streaming_jobs.snapshot import Entry, entry_of
+from streaming_jobs.worker import EngineLimits
 from subscriptions.model import Subscription
 
 
@@ -47,7 +47,7 @@ def outcome_of(
     if value is None:
         return Outcome(MessageError("no-value", "the record has no value"))
     engine = Engine(message_limits=limits.message, result_limits=limits.result)
-    recipients: dict[str, Recipient] = {}
+    entries: dict[str, Entry] = {}
     for subscription in subscriptions:
         entry = entry_of(subscription)
         try:
@@ -55,19 +55,19 @@ def outcome_of(
             engine.add(entry.name, query, OutputFormat(entry.format))
         except QueryError:
             continue  # limits may have become tighter; then workers pass it over, too
-        recipients[entry.name] = Recipient.of(entry)
+        entries[entry.name] = entry
     try:
         deliveries = engine.process(value)
     except MessageError as error:
         return Outcome(error)
     results = []
     for delivery in deliveries:
-        recipient = recipients[delivery.subscription]
+        entry = entries[delivery.subscription]
         results.append(
             Expected(
                 delivery.subscription,
-                int(recipient.version),
-                delivery_id(place.encode(), recipient).decode(),
+                entry.version,
+                (id_of_source(place.encode()) + id_of_subscription(entry)).decode(),
                 None if delivery.payload is None else len(delivery.payload),
                 delivery.error,
             )

@@ -2,56 +2,33 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import cast
 
 import pyarrow as pa
 from pyspark import Accumulator
 
 from broker.delivery import Delivery
 from broker.errors import BrokerError, MessageError
-from broker.message_factory import OutputFormat
+from streaming_jobs.delivery_ids import LENGTH, id_of_source
 from streaming_jobs.kill_points import KillPoint, reach
-from streaming_jobs.rows import Headers, Rows
+from streaming_jobs.rows import MANY_BYTES, MANY_ROWS, Headers, Rows
 from streaming_jobs.snapshot import Snapshot
+from streaming_jobs.sources import Source, sources
 from streaming_jobs.statistics import Counts
 from streaming_jobs.tally import Tally
 from streaming_jobs.worker import EngineLimits, EngineState, Recipient, engine_at
 from subscriptions.topic_names import TopicNames
 
-_GROUPS = OutputFormat.GROUPS.value
-
-_NO_HEADERS = Headers()
-
-_OWN_HEADERS = ("xb-id", "xb-subscription", "xb-version", "xb-source", "content-type")
+OWN_HEADERS = ("xb-id", "xb-subscription", "xb-version", "xb-source", "content-type")
 """What every result has, before the headers of its source."""
+
+_XML, _JSON = b"application/xml", b"application/json"
 
 _RECORD_OVERHEAD = 200
 """What Kafka adds to a record beside its key, value and headers."""
 
-_OWN_SIZE = _RECORD_OVERHEAD + Headers(_OWN_HEADERS, (b"-" * 32, b"application/json")).size()
+_OWN_SIZE = _RECORD_OVERHEAD + Headers(OWN_HEADERS, (b"-" * LENGTH, _JSON)).size()
 """What a result takes at least: with an id and the longest type."""
-
-
-class Source(NamedTuple):
-    """A record that was read."""
-
-    place: bytes
-    """`topic/partition/offset`."""
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    """Without those that are ours to give."""
-    result_names: tuple[str, ...]
-    """The names of the headers of its results."""
-    result_size: int
-    """What each of its results takes in its topic, without key, payload and recipient."""
-
-    @classmethod
-    def of(cls, place: bytes, key: bytes | None, value: bytes | None, headers: Headers) -> "Source":
-        """A record, and what all its results have alike."""
-        size = _OWN_SIZE + len(place) + headers.size()
-        return cls(place, key, value, headers, _OWN_HEADERS + headers.names, size)
 
 
 @dataclass(frozen=True)
@@ -71,77 +48,141 @@ class Transform:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The output records for some source records, in their order."""
         counts: Counts = {}
-        state = engine_at(self.snapshot, self.limits, counts)
-        rows = Rows()
+        state = engine_at(self.snapshot, self.limits, self.names, counts)
         for batch in batches:
-            tally = Tally(state, counts)
+            work = Work(self, state, Tally(state, counts))
             for source in sources(batch):
-                for _ in self.add_rows(source, state, rows, tally):
-                    if rows.is_full:
-                        yield from hand_on(rows, tally)
-            if len(rows):
-                yield from hand_on(rows, tally)
-            self.counts.add(tally.finish(batch))
+                yield from work.answer(source)
+            yield from work.hand_on()
+            self.counts.add(work.tally.finish(batch))
             counts = {}
 
-    def add_rows(
-        self, source: Source, state: EngineState, rows: Rows, tally: Tally
-    ) -> Iterator[None]:
-        """Add the results of one record, or why there are none, as a dead letter; a step a row."""
+    @property
+    def smallest_limit(self) -> int:
+        """How large a record may be that any topic takes."""
+        return min(self.max_record_bytes, *self.largest_records.values(), self.max_record_bytes)
+
+
+class Work:
+    """What is made of the records of one Arrow batch."""
+
+    def __init__(self, transform: Transform, state: EngineState, tally: Tally) -> None:
+        self._transform = transform
+        self._state = state
+        self.tally = tally
+        self._rows = Rows()
+        self._smallest_limit = transform.smallest_limit
+        self._is_shared = bool(transform.names.shared)
+
+    def answer(self, source: Source) -> Iterator[pa.RecordBatch]:
+        """The results of one record, or why there are none, as a dead letter; handed on if there
+        are many.
+        """
         if source.value is None:
-            error = MessageError("no-value", "the record has no value")
-            self.add_dead_letter(source, error, None, rows, tally)
-            yield
-            return
-        try:
-            deliveries = state.engine.process(source.value)
-        except MessageError as error:
-            self.add_dead_letter(source, error, None, rows, tally)
-            yield
-            return
-        for delivery in deliveries:
-            recipient = state.recipients[delivery.subscription]
-            if recipient.subscriber not in self.suspended:
-                self.add_delivery(source, delivery, recipient, rows, tally)
-                yield
+            self._add_dead_letter(source, MessageError("no-value", "the record has no value"))
+        else:
+            try:
+                deliveries = self._state.engine.process(source.value)
+            except MessageError as error:
+                self._add_dead_letter(source, error)
+            else:
+                if deliveries:
+                    yield from self.deliver(source, deliveries)
+        if self._rows.is_full:
+            yield from self.hand_on()
 
-    def add_delivery(
-        self, source: Source, delivery: Delivery, recipient: Recipient, rows: Rows, tally: Tally
-    ) -> None:
-        """One subscription's result."""
-        payload = delivery.payload
-        if payload is None:
-            assert delivery.error is not None
-            self.add_dead_letter(source, delivery.error, recipient.name, rows, tally)
+    def hand_on(self) -> Iterator[pa.RecordBatch]:
+        """Let Spark have the rows, whose time it then is."""
+        if not len(self._rows):
             return
-        topic = self.names.output(recipient.subscriber)
-        key = recipient.subscriber.encode() if self.names.shared else source.key
-        largest = self.largest_records.get(topic, self.max_record_bytes)
-        size = source.result_size + recipient.size + len(payload) + len(key or b"")
-        if size > largest:
+        batch = self._rows.take()
+        self.tally.pause()
+        yield batch
+        self.tally.resume()
+        reach(KillPoint.WRITING)
+
+    # Results
+
+    def deliver(self, source: Source, deliveries: list[Delivery]) -> Iterator[pa.RecordBatch]:
+        """What all subscriptions get of a record: together, unless there is something about one."""
+        recipients = cast("list[Recipient]", [each.subscription for each in deliveries])
+        payloads = [each.payload for each in deliveries]
+        suspended = self._transform.suspended
+        if None in payloads or (suspended and any(r.subscriber in suspended for r in recipients)):
+            yield from self._deliver_singly(source, deliveries, recipients)
+            return
+        made: list[bytes] = payloads  # type: ignore[assignment]
+        around = _OWN_SIZE + len(source.place) + len(source.key or b"") + source.headers.size()
+        largest = around + max(map(len, made)) + Recipient.LARGEST
+        size = sum(map(len, made)) + len(made) * (around + Recipient.LARGEST)
+        if largest > self._smallest_limit or len(made) > MANY_ROWS or size > MANY_BYTES:
+            yield from self._deliver_singly(source, deliveries, recipients)
+            return
+        if not self._rows.has_room(len(made), size):
+            yield from self.hand_on()
+        self._add_results(source, recipients, made, size)
+
+    def _deliver_singly(
+        self, source: Source, deliveries: list[Delivery], recipients: list[Recipient]
+    ) -> Iterator[pa.RecordBatch]:
+        for delivery, recipient in zip(deliveries, recipients, strict=True):
+            if recipient.subscriber in self._transform.suspended:
+                continue
+            if self._rows.is_full:
+                yield from self.hand_on()
+            if delivery.payload is None:
+                assert delivery.error is not None
+                self._add_dead_letter(source, delivery.error, recipient)
+            else:
+                self._add_if_it_fits(source, recipient, delivery.payload)
+
+    def _add_if_it_fits(self, source: Source, recipient: Recipient, payload: bytes) -> None:
+        topics = self._transform.largest_records
+        largest = topics.get(recipient.topic, self._transform.max_record_bytes)
+        key = self._keys(source, [recipient])[0]
+        size = _OWN_SIZE + len(source.place) + len(key or b"") + source.headers.size()
+        size += recipient.size + len(payload)
+        if size <= largest:
+            self._add_results(source, [recipient], [payload], size)
+        else:
             detail = f"the record has {size} bytes, more than {largest}"
-            error = BrokerError("too-large-for-topic", detail)
-            self.add_dead_letter(source, error, recipient.name, rows, tally)
-            return
-        is_json = recipient.format == _GROUPS and payload is not source.value
-        own = (
-            delivery_id(source.place, recipient),
-            recipient.subscription,
-            recipient.version,
-            source.place,
-            b"application/json" if is_json else b"application/xml",
-        )
-        headers = Headers(source.result_names, own + source.headers.values)
-        rows.add(topic, key, payload, headers, size)
-        tally.delivered(recipient.name, len(payload))
+            self._add_dead_letter(source, BrokerError("too-large-for-topic", detail), recipient)
 
-    def add_dead_letter(
-        self,
-        source: Source,
-        error: BrokerError,
-        subscription: str | None,
-        rows: Rows,
-        tally: Tally,
+    def _add_results(
+        self, source: Source, recipients: list[Recipient], payloads: list[bytes], size: int
+    ) -> None:
+        place, value, count = source.place, source.value, len(recipients)
+        id = id_of_source(place)
+        headers: list[list[bytes | None]] = [
+            [id + each.identity for each in recipients],
+            [each.subscription for each in recipients],
+            [each.version for each in recipients],
+            [place] * count,
+            [
+                _JSON if each.is_json and payload is not value else _XML
+                for each, payload in zip(recipients, payloads, strict=True)
+            ],
+            *([each] * count for each in source.headers.values),
+        ]
+        self._rows.add_alike(
+            [each.topic for each in recipients],
+            self._keys(source, recipients),
+            payloads,
+            names=OWN_HEADERS + source.headers.names,
+            headers=headers,
+            size=size,
+        )
+        self.tally.delivered(recipients, payloads)
+
+    def _keys(self, source: Source, recipients: list[Recipient]) -> list[bytes | None]:
+        if self._is_shared:
+            return [each.subscriber.encode() for each in recipients]
+        return [source.key] * len(recipients)
+
+    # Dead letters
+
+    def _add_dead_letter(
+        self, source: Source, error: BrokerError, recipient: Recipient | None = None
     ) -> None:
         """The record itself, with the reason: for all, or for one subscription.
 
@@ -152,53 +193,18 @@ class Transform:
             ("xb-source", "xb-error", "xb-error-detail"),
             (source.place, error.code.encode(), error.detail.encode("utf-8", "replace")),
         )
-        if subscription is not None:
-            headers += Headers(("xb-subscription",), (subscription.encode(),))
-        key, value, topic = source.key, source.value, self.names.dead_letters
+        if recipient is not None:
+            headers += Headers(("xb-subscription",), (recipient.subscription,))
+        key, value, topic = source.key, source.value, self._transform.names.dead_letters
         whole = headers + source.headers
         size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"") + whole.size()
-        if size <= self.largest_records.get(topic, self.max_record_bytes):
+        transform = self._transform
+        if size <= transform.largest_records.get(topic, transform.max_record_bytes):
             headers = whole
         else:
             omitted = str(len(value or b"")).encode()
             headers += Headers(("xb-omitted-bytes",), (omitted,))
             key = value = None
             size = _RECORD_OVERHEAD + headers.size()
-        rows.add(topic, key, value, headers, size)
-        tally.refused(error.code, source.place.decode(), subscription)
-
-
-def hand_on(rows: Rows, tally: Tally) -> Iterator[pa.RecordBatch]:
-    """Let Spark have the rows, whose time it then is."""
-    batch = rows.take()
-    tally.pause()
-    yield batch
-    tally.resume()
-    reach(KillPoint.WRITING)
-
-
-def sources(batch: pa.RecordBatch) -> Iterator[Source]:
-    """The records of an Arrow batch."""
-    # Not all columns: times take long to become objects of Python's.
-    names = ("topic", "partition", "offset", "key", "value", "headers")
-    columns = [batch.column(name).to_pylist() for name in names]
-    for topic, partition, offset, key, value, headers in zip(*columns, strict=True):
-        place = f"{topic}/{partition}/{offset}".encode()
-        yield Source.of(place, key, value, passed_on(headers))
-
-
-def passed_on(headers: list[dict[str, Any]] | None) -> Headers:
-    """The headers of a source record that its results have too; names with xb- are ours."""
-    if not headers:
-        return _NO_HEADERS
-    kept = [
-        each
-        for each in headers
-        if not each["key"].lower().startswith("xb-") and each["key"].lower() != "content-type"
-    ]
-    return Headers(tuple([each["key"] for each in kept]), tuple([each["value"] for each in kept]))
-
-
-def delivery_id(place: bytes, recipient: Recipient) -> bytes:
-    """The same for the same record, subscription and version, whenever and wherever it is made."""
-    return blake2b(place + recipient.identity, digest_size=16).hexdigest().encode()
+        self._rows.add(topic, key, value, headers, size)
+        self.tally.refused(error.code, source.place.decode(), recipient)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from streaming_jobs.snapshot import Snapshot
 from streaming_jobs.statistics import Counts
 from streaming_jobs.worker import EngineLimits, engine_at
+from subscriptions.topic_names import TopicNames
 
 _LINGER_SECONDS = 0.1
 """Tasks last so long that no worker does two of them."""
@@ -22,12 +23,13 @@ class _WarmUp:
 
     snapshot: Snapshot
     limits: EngineLimits
+    names: TopicNames
     counts: "Accumulator[Counts]"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             counts: Counts = {}
-            engine_at(self.snapshot, self.limits, counts)
+            engine_at(self.snapshot, self.limits, self.names, counts)
             pa.array([0])  # for its first one pyarrow imports pandas, which takes a second
             self.counts.add(counts)
             time.sleep(_LINGER_SECONDS)
@@ -35,10 +37,14 @@ class _WarmUp:
 
 
 def warm_up(
-    spark: SparkSession, snapshot: Snapshot, limits: EngineLimits, counts: "Accumulator[Counts]"
+    spark: SparkSession,
+    snapshot: Snapshot,
+    limits: EngineLimits,
+    names: TopicNames,
+    counts: "Accumulator[Counts]",
 ) -> None:
     """Bring the engines of all workers to a snapshot; what that took is counted."""
     tasks = spark.sparkContext.defaultParallelism
     numbers = spark.range(0, tasks, 1, tasks)
-    warmed = numbers.mapInArrow(_WarmUp(snapshot, limits, counts), "id bigint")
+    warmed = numbers.mapInArrow(_WarmUp(snapshot, limits, names, counts), "id bigint")
     warmed.write.format("noop").mode("overwrite").save()

@@ -3,5 +3,6 @@
 from broker.documents.dtd import ElementGraph
 from broker.documents.labels import LabelPaths
 from broker.documents.message import DOCUMENT, Message, TextNode
+from broker.documents.reading import parse_message
 
-__all__ = ["DOCUMENT", "ElementGraph", "LabelPaths", "Message", "TextNode"]
+__all__ = ["DOCUMENT", "ElementGraph", "LabelPaths", "Message", "TextNode", "parse_message"]

@@ -4,13 +4,30 @@ Two elements with the same label path are reached by the same steps of every que
 known about one holds for the other: automaton states, plans and checks hang on this number.
 """
 
+from typing import TYPE_CHECKING
+
 from broker.names import ExpandedName
+
+if TYPE_CHECKING:
+    from broker.documents.scanning import TagTable
 
 ROOT_LABEL = 0
 """The label path of the document itself: no names."""
 
 NO_ELEMENT = -1
 """In the place of a label path, for comments and processing instructions: they are no nodes."""
+
+
+class LabelKind:
+    """The elements with a label path and certain attributes (`message.py`, `Kind`)."""
+
+    __slots__ = ("attributes", "is_empty", "label", "width")
+
+    def __init__(self, label: int, names: tuple[str, ...]) -> None:
+        self.label = label
+        self.is_empty = False
+        self.attributes = {name: number for number, name in enumerate(names)}
+        self.width = len(names)
 
 
 class LabelPaths:
@@ -22,7 +39,19 @@ class LabelPaths:
     so past `limit` the owner goes on with `renewed()`.
     """
 
-    __slots__ = ("_markup", "_names", "children", "deepest", "depths", "limit", "parents", "tags")
+    __slots__ = (
+        "_kinds",
+        "_markup",
+        "_names",
+        "children",
+        "deepest",
+        "depths",
+        "limit",
+        "parents",
+        "renewals",
+        "tags",
+        "written",
+    )
 
     def __init__(self, limit: int = 100_000) -> None:
         self.limit = limit
@@ -32,14 +61,23 @@ class LabelPaths:
         self.deepest = 0
         self.children: list[dict[object, int]] = [{}]
         self._names: dict[int, ExpandedName] = {}
+        self._kinds: dict[tuple[int, tuple[str, ...]], LabelKind] = {}
         self._markup: dict[int, tuple[bytes, bytes, bytes] | None] = {}
+        self.renewals = 0
+        """How often a full table, or a full table of tags, was left for the collector."""
+        self.written: TagTable | None = None
+        """The tags that elements were seen to be written with."""
 
     def __len__(self) -> int:
         return len(self.tags)
 
     def renewed(self) -> "LabelPaths":
         """The table itself while there is room in it, else an empty one."""
-        return self if len(self.tags) <= self.limit else LabelPaths(self.limit)
+        if len(self.tags) <= self.limit:
+            return self
+        empty = LabelPaths(self.limit)
+        empty.renewals = self.renewals + 1
+        return empty
 
     def add(self, parent: int, tag: object) -> int:
         """The label path of a child that `children[parent]` hasn't got."""
@@ -61,6 +99,15 @@ class LabelPaths:
         if name is None:
             name = self._names[label] = ExpandedName.from_clark(self.tags[label])
         return name
+
+    def kind(self, label: int, names: tuple[str, ...]) -> LabelKind:
+        """The kind of elements with a label path and attributes of some names."""
+        kind = self._kinds.get((label, names))
+        if kind is None:
+            if len(self._kinds) > self.limit:
+                self._kinds.clear()
+            kind = self._kinds[label, names] = LabelKind(label, names)
+        return kind
 
     def markup(self, label: int) -> tuple[bytes, bytes, bytes] | None:
         """The start tag, the end tag and the empty element for a label path, without attributes;

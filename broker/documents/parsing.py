@@ -52,14 +52,18 @@ _NO_MEMORY = 2
 _RESOURCE_LIMIT = 114
 
 
-def parse_tree(data: bytes, limits: MessageLimits) -> etree._Element:
-    """The root element of a message, or a `MessageError` that says why it is refused."""
+def refuse_size(data: bytes, limits: MessageLimits) -> None:
+    """Refuse a message that has too many bytes, or none."""
     if not data:
         raise MessageError("empty", "the message is empty")
     if len(data) > limits.max_bytes:
         raise MessageError(
             "too-large", f"the message has {len(data)} bytes, more than {limits.max_bytes}"
         )
+
+
+def parse_tree(data: bytes, limits: MessageLimits) -> etree._Element:
+    """The root element of a message, or a `MessageError` that says why it is refused."""
     if data.startswith(_DECLARATION):
         _refuse_encoding(data)
     if b"<!DOCTYPE" in data:

@@ -32,7 +32,6 @@ class Decision:
         self.patterns = patterns
         self.message = message
         self.positions = Positions(message)
-        self.elements = message.elements
         self.label_paths = message.label_paths
         self.ends = message.ends
         self.entries = entries
@@ -157,7 +156,7 @@ class Decision:
         shown = entry.shown
         attributes = entry.attributes
         if attributes:
-            for pair in self.elements[node].items():
+            for pair in self.message.attribute_items(node):
                 index = attributes.get(pair[0])
                 if index is None or (index.is_hash_alone and pair[1] not in index.equal):
                     continue

@@ -24,11 +24,30 @@ _STATE_BYTES = 40
 """In a frozen set."""
 
 
+class Account:
+    """How many bytes the values and the table of an entry take that messages have brought.
+
+    Apart from the entry, since its table charges it, too: so the two don't hold each other, and go
+    when the cache lets go of them.
+    """
+
+    __slots__ = ("_charge_cache", "size")
+
+    def __init__(self, charge_cache: Callable[[int], None]) -> None:
+        self._charge_cache = charge_cache
+        self.size = 0
+
+    def charge(self, size: int) -> None:
+        """Count some more."""
+        self.size += size
+        self._charge_cache(size)
+
+
 class Entry:
     """What is known of a label path."""
 
     __slots__ = (
-        "_charge_cache",
+        "account",
         "active",
         "attributes",
         "bits",
@@ -40,7 +59,6 @@ class Entry:
         "others",
         "paths",
         "places",
-        "remembered",
         "shown",
         "signals",
         "table",
@@ -56,8 +74,9 @@ class Entry:
         reached: Accept,
         signals: tuple[int, ...],
         nesting: dict[int, Active],
-        charge: Callable[[int], None],
+        account: Account,
     ) -> None:
+        self.account = account
         self.depth = depth
         self.active = active
         self.bits, self.places = reached
@@ -70,9 +89,6 @@ class Entry:
         """The path marks that elements here complete for their ancestors, by depth."""
         self.conditional: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         """Depths and marks that elements here complete if they have a pattern, by its number."""
-        self.remembered = 0
-        """How many bytes the values and the table take that messages have brought."""
-        self._charge_cache = charge
         self.is_anchor = False
         """Whether there are clauses for the elements here, beside those of conditional marks."""
         self.tested: frozenset[int] = frozenset()
@@ -93,12 +109,7 @@ class Entry:
     def remember(self, value: tuple[str, str], marks: tuple[int, ...]) -> None:
         """Keep the marks that a value shows."""
         self.shown[value] = marks
-        self.charge(300 + len(value[1]) + 8 * len(marks))
-
-    def charge(self, size: int) -> None:
-        """Count what it has come to take since it was made."""
-        self.remembered += size
-        self._charge_cache(size)
+        self.account.charge(300 + len(value[1]) + 8 * len(marks))
 
     def size_in_bytes(self) -> int:
         """About what it takes in memory."""
@@ -108,7 +119,7 @@ class Entry:
             states += sum(len(each) + 8 for each in self.paths.values())
             states += sum(4 * len(each) for each in self.conditional.values())
         accepted = self.bits.bit_length() // 7 + 8 * (len(self.places) + len(self.signals))
-        return _ENTRY_BYTES + _STATE_BYTES * states + accepted + self.remembered
+        return _ENTRY_BYTES + _STATE_BYTES * states + accepted + self.account.size
 
 
 class Determinised:
@@ -220,7 +231,7 @@ class Determinised:
             reached=reached,
             signals=signals,
             nesting=nesting,
-            charge=self._charge,
+            account=Account(self._charge),
         )
         if len(self.patterns):
             self._add_patterns(entry)
@@ -239,7 +250,9 @@ class Determinised:
             entry.nesting[entry.depth] = begun
         numbers = [state.number for state in entry.active.reached]
         if not self.patterns.with_groups.isdisjoint(numbers):
-            entry.table = GroupTable(self.patterns.groups_by_path, entry.depth, entry.charge)
+            entry.table = GroupTable(
+                self.patterns.groups_by_path, entry.depth, entry.account.charge
+            )
         entry.tested = frozenset(n for n in numbers if n in self.tests.looked_at)
         entry.unkeyed = tuple(n for n in numbers if n in self.patterns.without_key)
         if entry.tested:

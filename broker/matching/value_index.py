@@ -224,7 +224,7 @@ def values_at(message: Message, node: int, where: str) -> Iterable[str]:
         return (message.string_value(node),)
     if where == TEXT:
         return message.text_values(node)
-    value = message.elements[node].get(where)
+    value = message.attribute_value(node, where)
     return () if value is None else (value,)
 
 

@@ -131,6 +131,8 @@ class YFilter:
                 each.retire()
         if folding.made.queries:
             self.settled.append(folding.made)
+        else:
+            folding.made.retire()
         self.settled.sort(key=len, reverse=True)
         self.folding = None
 

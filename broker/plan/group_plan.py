@@ -13,7 +13,6 @@ Binding paths may have predicates; the nodes that they bind are found by walking
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
@@ -80,7 +79,7 @@ class Reached(NamedTuple):
 
     table: LabelPaths | None
     size: int
-    labels: dict[int, list[int]]
+    labels: dict[int, frozenset[int]]
 
 
 NOTHING_REACHED = Reached(None, 0, {})
@@ -89,13 +88,19 @@ NOTHING_REACHED = Reached(None, 0, {})
 class PlainPath:
     """A path without predicates. There is one object for all that are equal: it is a key."""
 
-    __slots__ = ("__weakref__", "end", "reached", "steps")
+    __slots__ = ("__weakref__", "attribute", "end", "reached", "steps")
 
     def __init__(self, steps: tuple[Step, ...], end: End | None) -> None:
         self.steps = tuple(PlanStep(step) for step in steps)
         self.end = end
+        self.attribute = end.name.clark() if end is not None and end.name is not None else None
+        """The name of the attribute that it takes, as messages know it."""
         self.reached = NOTHING_REACHED
         """Which label paths it leads to from others; `runtime/reached.py` keeps it."""
+
+
+ListPart = tuple[str, PlainPath]
+"""What is made of the nodes of a path: `nodes`, their `count` or the first one's `string`."""
 
 
 class Lists:
@@ -104,10 +109,11 @@ class Lists:
     the groups that they make are shared by all queries that differ in their tags or their `where`.
     """
 
-    __slots__ = ("__weakref__", "make")
+    __slots__ = ("__weakref__", "make", "parts")
 
-    def __init__(self, make: tuple[MakeList, ...]) -> None:
-        self.make = make
+    def __init__(self, parts: tuple[ListPart, ...]) -> None:
+        self.parts = parts
+        self.make = tuple([_make_list(kind, path) for kind, path in parts])
 
 
 class PathTable:
@@ -117,20 +123,17 @@ class PathTable:
         # Weak, so that what no plan has any more is gone with it.
         self._paths: WeakValueDictionary[tuple[tuple[Step, ...], End | None], PlainPath]
         self._paths = WeakValueDictionary()
-        self._lists: WeakValueDictionary[tuple[tuple[str, PlainPath], ...], Lists]
-        self._lists = WeakValueDictionary()
+        self._lists: WeakValueDictionary[tuple[ListPart, ...], Lists] = WeakValueDictionary()
 
     def __len__(self) -> int:
         """The number of distinct paths."""
         return len(self._paths)
 
-    def intern_lists(self, parts: tuple[tuple[str, PlainPath], ...]) -> Lists:
+    def intern_lists(self, parts: tuple[ListPart, ...]) -> Lists:
         """The one object for a return clause: what it makes of which path, in turn."""
         lists = self._lists.get(parts)
         if lists is None:
-            make = tuple(_make_list(kind, path) for kind, path in parts)
-            lists = Lists(make)
-            self._lists[parts] = lists
+            lists = self._lists[parts] = Lists(parts)
         return lists
 
     def intern(self, steps: tuple[Step, ...], end: End | None) -> PlainPath:
@@ -158,8 +161,7 @@ class WhereKey(NamedTuple):
         return any(compare(value, self.operator, self.constant) for value in values)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupPlan:
+class GroupPlan(NamedTuple):
     """What to do for one query."""
 
     query: Flwr
@@ -264,7 +266,7 @@ class _Planner:
             return lambda groups, node: [float(len(groups.items(plain, node)))]
         return lambda groups, node: [float(len(groups.first_string(plain, node)))]
 
-    def part(self, value: Path | Count | StringOf) -> tuple[str, PlainPath]:
+    def part(self, value: Path | Count | StringOf) -> ListPart:
         """What an embedded expression makes of which path."""
         if isinstance(value, Path):
             return "nodes", self.path(value)

@@ -4,7 +4,7 @@
 `check` does the first and the last, which is what a registration asks for.
 """
 
-from broker.query.parser import parse
+from broker.query.shapes import parse
 from broker.query.syntax import Filter, Flwr, Query
 from broker.query.unparse import unparse
 from broker.query.validate import Cost, check, cost, validate

@@ -12,6 +12,10 @@ class KeepsHash:
     __slots__ = ("_hash",)
     _hash: int
 
+    def keep_hash(self, made: int) -> None:
+        """Take the hash that it will have, from someone who knows it."""
+        object.__setattr__(self, "_hash", made)
+
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def node(cls: type[T]) -> type[T]:
@@ -40,13 +44,13 @@ def node(cls: type[T]) -> type[T]:
 
 
 def _keep_hash(made: type[KeepsHash]) -> None:
-    make, keep = made.__hash__, KeepsHash.__dict__["_hash"].__set__
+    make = made.__hash__
 
     def kept(self: KeepsHash) -> int:
         try:
             return self._hash
         except AttributeError:
-            keep(self, make(self))
+            self.keep_hash(make(self))
             return self._hash
 
     made.__hash__ = kept  # type: ignore[method-assign,assignment]

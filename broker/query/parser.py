@@ -24,6 +24,7 @@ from broker.query.syntax import (
     Span,
     StringLength,
     Variable,
+    conditions_with_literals,
 )
 from broker.query.template_parser import TemplateParser
 from broker.query.tokens import ILLEGAL
@@ -31,12 +32,16 @@ from broker.query.tokens import ILLEGAL
 DEFAULT_LIMITS = QueryLimits()
 
 
-def parse(source: str | bytes, limits: QueryLimits = DEFAULT_LIMITS) -> Query:
-    """The syntax tree of a query, or a `QueryError` at the first place that is wrong.
+def parse_whole(text: str, limits: QueryLimits = DEFAULT_LIMITS) -> Query:
+    """The syntax tree of a text from `read_text`, all of it looked at.
 
-    >>> parse("//book[price < 50]").condition.path.steps[0].test.local
-    'book'
+    `broker.query.parse` is the same for less where similar queries came before.
     """
+    return Parser(text, limits).parse_query()
+
+
+def read_text(source: str | bytes, limits: QueryLimits) -> str:
+    """The text of a query, or a `QueryError` if it is too long or no text."""
     text = _decode(source) if isinstance(source, bytes) else source
     if len(text) > limits.max_length or (
         not text.isascii() and len(text.encode("utf-8", "replace")) > limits.max_length
@@ -55,7 +60,7 @@ def parse(source: str | bytes, limits: QueryLimits = DEFAULT_LIMITS) -> Query:
             source=text,
             span=illegal.span(),
         )
-    return Parser(text, limits).parse_query()
+    return text
 
 
 def _decode(source: bytes) -> str:
@@ -205,7 +210,17 @@ class Parser(TemplateParser):
                 clauses = ["`and`", "`or`", *clauses[2:]]
             self.unexpected_operator(*clauses)
         template = self._parse_template()
-        return Flwr(binding, tuple(lets), where, order_by, template, wrapper, self.text)
+        literals = tuple([each.literal for each in conditions_with_literals(where)])
+        return Flwr(
+            binding,
+            tuple(lets),
+            where,
+            order_by,
+            template,
+            wrapper,
+            self.text,
+            literals=literals,
+        )
 
     def _parse_for(self) -> Path:
         """For ::= "for" $v "in" Source Path"""

@@ -11,10 +11,13 @@ A query is a `Filter` (a condition over paths from the root) or a `Flwr`. Both a
 from collections.abc import Iterator
 from dataclasses import field
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.names import ExpandedName
 from broker.query.node import KeepsHash, node
+
+if TYPE_CHECKING:
+    from broker.query.shapes import Shape
 
 Span = tuple[int, int]
 """Offsets of a node's first character and of the one after its last, in the query's text."""
@@ -280,6 +283,8 @@ class Embedded:
 
     value: Path | Count | StringOf
     span: Span = field(compare=False, default=(0, 0))
+    text: str = field(compare=False, default="")
+    """As its author wrote it."""
 
 
 @node
@@ -325,6 +330,18 @@ class Flwr(KeepsHash):
     template: tuple[TemplateItem, ...]
     wrapper: ConstantElement | None
     source: str = field(compare=False, default="")
+    shape: "Shape | None" = field(compare=False, default=None)
+    """What it has in common with queries that differ only in literals, if that is known."""
+    literals: tuple[Literal, ...] = field(compare=False, default=())
+    """Those of the conditions of `where`, in the order of the text."""
+
+    def __hash__(self) -> int:
+        return hash((self.skeleton(), self.literals))
+
+    def skeleton(self) -> int:
+        """A hash of all but the literals."""
+        where = None if self.where is None else _skeleton(self.where)
+        return hash((self.binding, self.lets, where, self.order_by, self.template, self.wrapper))
 
     def embedded(self) -> Iterator[Embedded]:
         """The embedded expressions, each of which makes one list, in the order of the text."""
@@ -332,12 +349,36 @@ class Flwr(KeepsHash):
 
     def list_names(self) -> tuple[str, ...]:
         """What the lists of a group are called: the expressions as their author wrote them."""
-        return tuple(
-            " ".join(self.source[slice(*embedded.span)].split()) for embedded in self.embedded()
-        )
+        return tuple(" ".join(embedded.text.split()) for embedded in self.embedded())
 
 
 Query = Filter | Flwr
+
+
+def conditions_with_literals(condition: Condition | None) -> Iterator[Comparison | StringTest]:
+    """Those in a condition, in the order of the text, without those in the predicates of paths."""
+    match condition:
+        case And(operands) | Or(operands):
+            for operand in operands:
+                yield from conditions_with_literals(operand)
+        case Not(operand):
+            yield from conditions_with_literals(operand)
+        case Comparison() | StringTest():
+            yield condition
+
+
+def _skeleton(condition: Condition) -> int:
+    """A hash of a condition without its literals."""
+    match condition:
+        case And(operands) | Or(operands):
+            return hash((type(condition), *map(_skeleton, operands)))
+        case Not(operand):
+            return hash((Not, _skeleton(operand)))
+        case Comparison(operand, operator):
+            return hash((operand, operator))
+        case StringTest(function, path):
+            return hash((function, path))
+    return hash(condition)
 
 
 def _embedded_in(items: tuple[TemplateItem, ...]) -> Iterator[Embedded]:

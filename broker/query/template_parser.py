@@ -68,7 +68,7 @@ class TemplateParser(ConditionParser):
             if self.text.startswith(('"', "'", "/"), start) or self.word_at(start):
                 help = "{…} holds a path from a variable, as in {$v/title}"
             self.unexpected_operand("a variable", "`count()`", "`string()`", help=help)
-        return Embedded(value, (start, self.pos))
+        return Embedded(value, (start, self.pos), self.text[start : self.pos])
 
     # Elements
 

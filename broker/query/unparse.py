@@ -46,7 +46,7 @@ from broker.query.syntax import (
 def unparse(query: Query) -> str:
     """The canonical text of a query.
 
-    >>> from broker.query.parser import parse
+    >>> from broker.query.shapes import parse
     >>> unparse(parse("doc('x') // book [ ./price<50.0 ] "))
     '//book[price < 50]'
     """

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from broker.errors import QueryCostError
 from broker.limits import QueryLimits
-from broker.query.parser import DEFAULT_LIMITS, parse
+from broker.query.parser import DEFAULT_LIMITS, parse_whole
+from broker.query.shapes import parse
 from broker.query.syntax import (
     And,
     Axis,
@@ -17,6 +18,7 @@ from broker.query.syntax import (
     Condition,
     Exists,
     Filter,
+    Flwr,
     LastTest,
     Not,
     Operand,
@@ -49,7 +51,12 @@ class Cost:
 def check(source: str | bytes, limits: QueryLimits = DEFAULT_LIMITS) -> Query:
     """Parse a query and refuse it if it costs too much: what registering it would do."""
     query = parse(source, limits)
-    validate(query, limits)
+    shape = query.shape if isinstance(query, Flwr) else None
+    if shape is None:
+        validate(query, limits)
+    elif not shape.is_valid:
+        validate(parse_whole(query.source, limits), limits)  # an error has to be at its place
+        shape.is_valid = True
     return query
 
 

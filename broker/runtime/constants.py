@@ -18,14 +18,16 @@ _MOST_SIGNATURES = 128
 """So many signatures may ask for one value of the elements of one name."""
 
 
-class Signature:
+class Signature(Generic[Member]):
     """A binding path and a predicate path, and where they lead at each label path."""
 
-    __slots__ = ("binding", "bound", "path", "users")
+    __slots__ = ("binding", "bound", "constants", "path", "users")
 
-    def __init__(self, binding: PlainPath, path: PlainPath) -> None:
+    def __init__(self, binding: PlainPath, path: PlainPath, constants: "Constants[Member]") -> None:
         self.binding = binding
         self.path = path
+        self.constants = constants
+        """Those that its values are compared with, and those of others for such elements."""
         self.users = 0
         self.bound: dict[int, tuple[int, ...]] = {}
         """For a label path, those of the elements above it, or itself, that are bound."""
@@ -34,14 +36,21 @@ class Signature:
 class Entry(Generic[Member]):
     """A signature and a constant, and the members that are found by it."""
 
-    __slots__ = ("tested", "untested", "users")
+    __slots__ = ("bound", "next", "signature", "tested", "untested", "users")
 
-    def __init__(self) -> None:
+    def __init__(
+        self, signature: Signature[Member], following: "Entry[Member] | None" = None
+    ) -> None:
+        self.signature = signature
+        self.bound = signature.bound
+        """The signature's: one look less for each value that is found."""
+        self.next = following
+        """The entry of another signature for the same constant, if there is one."""
         self.users = 0
         """Those who ask for it, whether they are found by it or not."""
-        self.untested: dict[Member, None] = {}
-        """Members for which this is all of `where`."""
-        self.tested: dict[Member, tuple[tuple[Entry[Member], ...], GroupPlan]] = {}
+        self.untested: dict[Member, None] | None = None
+        """Members for which this is all of `where`, if there are some."""
+        self.tested: dict[Member, tuple[tuple[Entry[Member], ...], GroupPlan]] | None = None
         """Members with other entries that have to be found too, or with more in their plan."""
 
 
@@ -54,12 +63,12 @@ class Ordered(Generic[Member]):
         self.constants: list[str | float] = []
         self.entries: list[Entry[Member]] = []
 
-    def entry(self, constant: str | float) -> Entry[Member]:
+    def entry(self, signature: Signature[Member], constant: str | float) -> Entry[Member]:
         """The entry of a constant, made if there is none."""
         place = bisect_left(self.constants, constant)
         if place == len(self.constants) or self.constants[place] != constant:
             self.constants.insert(place, constant)
-            self.entries.insert(place, Entry())
+            self.entries.insert(place, Entry(signature))
         return self.entries[place]
 
     def drop(self, constant: str | float) -> None:
@@ -79,8 +88,7 @@ class Ordered(Generic[Member]):
         return self.entries[: bisect_right(self.constants, value)]
 
 
-Bucket = dict[Signature, Entry[Member]]
-Orders = dict[tuple[Signature, Operator], Ordered[Member]]
+Orders = dict[tuple[Signature[Member], Operator], Ordered[Member]]
 
 
 class Constants(Generic[Member]):
@@ -89,29 +97,43 @@ class Constants(Generic[Member]):
     __slots__ = ("number_orders", "numbers", "text_orders", "texts")
 
     def __init__(self) -> None:
-        self.texts: dict[str, Bucket[Member]] = {}
-        self.numbers: dict[float, Bucket[Member]] = {}
+        self.texts: dict[str, Entry[Member]] = {}
+        """For each constant the first of its entries; most have one."""
+        self.numbers: dict[float, Entry[Member]] = {}
         self.text_orders: Orders[Member] = {}
         self.number_orders: Orders[Member] = {}
 
+    @property
+    def is_texts_alone(self) -> bool:
+        """Whether values have only to be looked up, as they are."""
+        return not (self.numbers or self.text_orders or self.number_orders)
+
     def is_empty(self) -> bool:
         """Whether nothing is asked."""
-        return not (self.texts or self.numbers or self.text_orders or self.number_orders)
+        return self.is_texts_alone and not self.texts
 
-    def entry(self, signature: Signature, key: WhereKey) -> Entry[Member] | None:
+    def entry(self, signature: Signature[Member], key: WhereKey) -> Entry[Member] | None:
         """The entry of a constant, made if there is none; None if too many are beside it."""
         if key.operator is not Operator.EQ:
             orders = self._orders(key)
             if (signature, key.operator) not in orders and len(orders) >= _MOST_SIGNATURES:
                 return None
-            return orders.setdefault((signature, key.operator), Ordered()).entry(key.constant)
-        buckets = self._buckets(key)
-        bucket = buckets.setdefault(key.constant, {})
-        if signature not in bucket and len(bucket) >= _MOST_SIGNATURES:
+            ordered = orders.setdefault((signature, key.operator), Ordered())
+            return ordered.entry(signature, key.constant)
+        equal = self._equal(key)
+        first = entry = equal.get(key.constant)
+        signatures = 0
+        while entry is not None:
+            if entry.signature is signature:
+                return entry
+            entry = entry.next
+            signatures += 1
+        if signatures >= _MOST_SIGNATURES:
             return None
-        return bucket.setdefault(signature, Entry())
+        made = equal[key.constant] = Entry(signature, first)
+        return made
 
-    def drop(self, signature: Signature, key: WhereKey) -> None:
+    def drop(self, signature: Signature[Member], key: WhereKey) -> None:
         """Forget a constant."""
         if key.operator is not Operator.EQ:
             orders = self._orders(key)
@@ -119,13 +141,20 @@ class Constants(Generic[Member]):
             if not orders[signature, key.operator].entries:
                 del orders[signature, key.operator]
             return
-        buckets = self._buckets(key)
-        del buckets[key.constant][signature]
-        if not buckets[key.constant]:
-            del buckets[key.constant]
+        equal = self._equal(key)
+        entry = equal[key.constant]
+        if entry.signature is not signature:
+            while entry.next is not None and entry.next.signature is not signature:
+                entry = entry.next
+            assert entry.next is not None
+            entry.next = entry.next.next
+        elif entry.next is not None:
+            equal[key.constant] = entry.next
+        else:
+            del equal[key.constant]
 
     def _orders(self, key: WhereKey) -> Orders[Member]:
         return self.text_orders if isinstance(key.constant, str) else self.number_orders
 
-    def _buckets(self, key: WhereKey) -> dict[str | float, Bucket[Member]]:
+    def _equal(self, key: WhereKey) -> dict[str | float, Entry[Member]]:
         return self.texts if isinstance(key.constant, str) else self.numbers  # type: ignore[return-value]

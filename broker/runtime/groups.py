@@ -9,6 +9,7 @@ kept for all plans that ask for the same.
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from functools import cached_property
+from itertools import chain
 
 from broker import reference
 from broker.documents import DOCUMENT, Message
@@ -37,12 +38,14 @@ class Groups:
         nodes = self.nodes
         for node, label in enumerate(self.label_paths):
             nodes[label].append(node)
-        self._is_small_table = len(message.labels) <= LARGEST_TABLE
-        self._reached: dict[tuple[PlainPath, int], list[int]] = {}
-        self._elements: dict[tuple[PlainPath, int], list[int]] = {}
+        self._table = message.labels
+        self._table_size = len(message.labels)
+        self._reached: dict[tuple[PlainPath, int], frozenset[int]] = {}
+        self._elements: dict[PlainPath, dict[int, list[int]]] = {}
         self._items: dict[tuple[PlainPath, int], list[Node]] = {}
         self._values: dict[tuple[PlainPath, int], list[str | float]] = {}
         self._groups: dict[Lists, dict[int, Group]] = {}
+        self._copied: dict[PlainPath, dict[int, bytes]] = {}
         self._walked: dict[Path, list[int]] = {}
 
     @cached_property
@@ -63,19 +66,16 @@ class Groups:
 
     def run(self, plan: GroupPlan, limits: ResultLimits) -> Result:
         """The groups of a plan."""
-        return self.make(plan, self._bound(plan, limits), limits)
+        return self.make(plan, None, limits)
 
-    def make(self, plan: GroupPlan, bound: list[int], limits: ResultLimits) -> Result:
-        """The groups of a plan whose bound elements are known."""
-        _refuse_bindings(len(bound), limits)
-        if plan.order_by:
-            bound = self._ordered(bound, plan)
+    def make(self, plan: GroupPlan, bound: list[int] | None, limits: ResultLimits) -> Result:
+        """The groups of a plan, whose bound elements may be known."""
         made = self._groups.get(plan.lists)
         if made is None:
             made = self._groups[plan.lists] = {}
         groups: list[Group] = []
         items = 0
-        for node in bound:
+        for node in self.ordered(plan, bound, limits):
             group = made.get(node)
             if group is None:
                 group = made[node] = tuple([make(self, node) for make in plan.lists.make])
@@ -86,6 +86,16 @@ class Groups:
             groups.append(group)
         return Result(plan.query, groups)
 
+    def ordered(self, plan: GroupPlan, bound: list[int] | None, limits: ResultLimits) -> list[int]:
+        """The bound elements of a plan in the order that it has them in; they may be known."""
+        if bound is None:
+            bound = self._bound(plan, limits)
+        _refuse_bindings(len(bound), limits)
+        for make_key, is_descending in reversed(plan.order_by):
+            keys = {node: make_key(self, node) for node in bound}
+            bound = sorted(bound, key=keys.__getitem__, reverse=is_descending)
+        return bound
+
     def _bound(self, plan: GroupPlan, limits: ResultLimits) -> list[int]:
         """The elements that a plan's groups are of."""
         known = self.bindings(plan.binding)
@@ -94,12 +104,6 @@ class Groups:
             known = [node for node in known if key.holds(self, node)]
         rest = plan.rest
         return known if rest is None else [node for node in known if rest(self, node)]
-
-    def _ordered(self, bound: list[int], plan: GroupPlan) -> list[int]:
-        for make_key, is_descending in reversed(plan.order_by):
-            keys = {node: make_key(self, node) for node in bound}
-            bound = sorted(bound, key=keys.__getitem__, reverse=is_descending)
-        return bound
 
     def bindings(self, binding: PlainPath | Path) -> list[int]:
         """The elements that a binding path selects, in document order."""
@@ -115,43 +119,69 @@ class Groups:
         """The elements that a path reaches from one, in document order."""
         if not path.steps:
             return [node]
-        key = (path, node)
-        found = self._elements.get(key)
+        known = self._elements.get(path)
+        if known is None:
+            known = self._elements[path] = {}
+        found = known.get(node)
         if found is None:
-            label = self.label_paths[node]
-            if self._is_small_table:
-                labels = reached_labels(path, self.message.labels, label)
-            else:
-                labels = self._labels(path, label)
-            found = self._elements[key] = self._below(node, label, labels)
+            found = known[node] = self._reach(path, node)
         return found
 
-    def _below(self, node: int, label: int, labels: list[int]) -> list[int]:
-        """The elements below one with some label paths, which are all below its own.
+    def copied(self, path: PlainPath, node: int, most: int) -> bytes:
+        """The XML of the elements that a path reaches from one; not all of it if it has more than
+        so many bytes. All who ask for it share it.
+        """
+        known = self._copied.get(path)
+        if known is None:
+            known = self._copied[path] = {}
+        copied = known.get(node)
+        if copied is None:
+            nodes = self._reach(path, node) if path.steps else [node]
+            copied = b"".join(self.message.copies(nodes, most)) if nodes else b""
+            known[node] = copied
+        return copied
 
-        Of the elements with its label path, it is the one above those that come between it and the
-        next: no intervals are needed.
+    def attribute_values(self, path: PlainPath, node: int) -> list[str]:
+        """The values of the attributes that a path takes, from an element."""
+        assert path.attribute is not None
+        elements = self.elements(path, node) if path.steps else (node,)
+        values = [self.message.attribute_value(each, path.attribute) for each in elements]
+        return [value for value in values if value is not None]
+
+    def _reach(self, path: PlainPath, node: int) -> list[int]:
+        """The elements that a path with steps reaches from one.
+
+        They have certain label paths, which are all below that of the element. And of the elements
+        with its own label path, it is the one above those that come between it and the next: no
+        intervals are needed.
         """
         by_label = self.nodes
+        label = self.label_paths[node]
+        if self._table_size <= LARGEST_TABLE:
+            labels = reached_labels(path, self._table, self._table_size, label)
+        else:
+            labels = self._labels(path, label)
+        if len(labels) > _FEW_LABELS:
+            labels = labels & by_label.keys()
         own = by_label[label]
-        place = bisect_right(own, node)
-        following = own[place] if place < len(own) else None
+        following = None if own[-1] == node else own[bisect_right(own, node)]
         slices = []
         for each in labels:
             nodes = by_label.get(each)
             if nodes is None:
                 continue
-            first = bisect_right(nodes, node)
-            end = len(nodes) if following is None else bisect_left(nodes, following, first)
-            if first < end:
-                slices.append(nodes[first:end])
-        if not slices:
-            return _NO_NODES
+            first = 0 if nodes[0] > node else bisect_right(nodes, node)
+            if following is None or nodes[-1] < following:
+                part = nodes[first:] if first else nodes
+            else:
+                part = nodes[first : bisect_left(nodes, following, first)]
+            if part:
+                slices.append(part)
         if len(slices) == 1:
             return slices[0]
-        return sorted(each for nodes in slices for each in nodes)
+        return sorted(chain.from_iterable(slices)) if slices else _NO_NODES
 
-    def _labels(self, path: PlainPath, label: int) -> list[int]:
+    def _labels(self, path: PlainPath, label: int) -> frozenset[int]:
         """The label paths of the message that a path reaches from one of them."""
         key = (path, label)
         found = self._reached.get(key)
@@ -161,11 +191,11 @@ class Groups:
                 reached = self._step(step, reached)
                 if not reached:
                     break
-            found = self._reached[key] = list(reached)
+            found = self._reached[key] = frozenset(reached)
         return found
 
     def _step(self, step: PlanStep, labels: set[int]) -> set[int]:
-        table = self.message.labels
+        table = self._table
         named = self._by_name.get(step.name, ()) if step.name is not None else None
         if named is not None and len(named) <= _FEW_LABELS:
             if step.is_descendant:

@@ -12,17 +12,17 @@ LARGEST_TABLE = 2_000
 """In larger tables nothing is kept."""
 
 
-def reached_labels(path: PlainPath, table: LabelPaths, label: int) -> list[int]:
-    """The label paths of a table that a path leads to from one of them."""
+def reached_labels(path: PlainPath, table: LabelPaths, size: int, label: int) -> frozenset[int]:
+    """The label paths of a table of some size that a path leads to from one of them."""
     kept = path.reached
-    if kept.table is not table or kept.size != len(table):
-        kept = path.reached = Reached(table, len(table), {})
+    if kept.table is not table or kept.size != size:
+        kept = path.reached = Reached(table, size, {})
     found = kept.labels.get(label)
     if found is None:
         labels = {label}
         for step in path.steps:
             labels = _step(step, labels, table)
-        found = kept.labels[label] = sorted(labels)
+        found = kept.labels[label] = frozenset(labels)
     return found
 
 

@@ -12,14 +12,16 @@ is refused: then the matcher, which shares their paths, decides.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable
+from itertools import chain, compress, repeat
 from math import isnan
-from types import MappingProxyType
-from typing import Any, Generic
+from typing import Generic
 
 from broker.documents.labels import LabelPaths
+from broker.documents.message import Kind
 from broker.plan.group_plan import GroupPlan, PlainPath, WhereKey
-from broker.query.syntax import End, EndKind
+from broker.query.syntax import End
+from broker.runtime.asked import Asked, Probe
 from broker.runtime.bound_above import bound_above
 from broker.runtime.constants import Constants, Entry, Member, Orders, Signature
 from broker.runtime.groups import Groups
@@ -28,20 +30,29 @@ from broker.values import to_number
 _MOST_KEPT = 1_000_000
 """So many answers on label paths are kept."""
 
-_NOTHING: Mapping[Any, Any] = MappingProxyType({})
+_GET = dict.get
+
+_MOST_KINDS = 20_000
+"""What is asked of so many kinds of elements is kept."""
+
+_FEW = 4
+"""So many nodes are looked through as quickly as they are looked up."""
 
 
 class WhereIndex(Generic[Member]):
     """Transformations by the constants of their `where` clauses."""
 
     def __init__(self) -> None:
-        self._probes: dict[str, dict[End | None, _Probe[Member]]] = {}
+        self._probes: dict[str, dict[End | None, Probe[Member]]] = {}
         """By the names of elements, and what is taken of them."""
-        self._signatures: dict[tuple[PlainPath, PlainPath], Signature] = {}
+        self._signatures: dict[tuple[PlainPath, PlainPath], Signature[Member]] = {}
         self._size = 0
         self._labels: LabelPaths | None = None
         """The table of the label paths that signatures know the bound ones of."""
+        self._known_labels = 0
+        """How many it had when it was last asked."""
         self._kept = 0
+        self.asked: Asked[Member] = Asked(self._ask)
 
     def __len__(self) -> int:
         """The number of members."""
@@ -67,10 +78,13 @@ class WhereIndex(Generic[Member]):
                     self._release(binding, taken)
                 return False
             entries.append(entry)
+        first = entries[0]
         if len(entries) == 1 and plan.rest is None:
-            entries[0].untested[member] = None
+            first.untested = first.untested or {}
+            first.untested[member] = None
         else:
-            entries[0].tested[member] = (tuple(entries[1:]), plan)
+            first.tested = first.tested or {}
+            first.tested[member] = (tuple(entries[1:]), plan)
         self._size += 1
         return True
 
@@ -82,75 +96,97 @@ class WhereIndex(Generic[Member]):
         assert entry is not None
         entry.users -= 1
         self._signatures[binding, plan.keys[0].path].users -= 1
-        if entry.tested.pop(member, None) is None:
+        if entry.tested is None or entry.tested.pop(member, None) is None:
+            assert entry.untested is not None
             del entry.untested[member]
+            entry.untested = entry.untested or None
         for key in plan.keys:
             self._release(binding, key)
         self._size -= 1
 
     def _take(self, binding: PlainPath, key: WhereKey) -> Entry[Member] | None:
         """One more user of a key's entry."""
-        name = _name(binding, key)
+        signature = self._signatures.get((binding, key.path))
+        if signature is None:
+            made = self._make_signature(binding, key.path)
+            if made is None:
+                return None
+            signature = made
+        constants = signature.constants
+        was_texts_alone = constants.is_texts_alone
+        entry = constants.entry(signature, key)
+        if was_texts_alone and not constants.is_texts_alone:
+            self.asked.clear()
+        if entry is None:
+            return None
+        if not signature.users:
+            self._signatures[binding, key.path] = signature
+        signature.users += 1
+        entry.users += 1
+        return entry
+
+    def _make_signature(self, binding: PlainPath, path: PlainPath) -> Signature[Member] | None:
+        """None if elements of any name may be asked."""
+        name = _name(binding, path)
         if name is None:
             return None
         asked = self._probes.setdefault(name, {})
-        probe = asked.get(key.path.end)
+        probe = asked.get(path.end)
         if probe is None:
-            probe = asked[key.path.end] = _Probe(key.path.end)
-        signature = self._signatures.get((binding, key.path))
-        if signature is None:
-            signature = Signature(binding, key.path)
-        entry = probe.constants.entry(signature, key)
-        if entry is not None:
-            self._signatures[binding, key.path] = signature
-            signature.users += 1
-            entry.users += 1
-        return entry
+            probe = asked[path.end] = Probe(path.end)
+            self.asked.clear()
+        return Signature(binding, path, probe.constants)
 
     def _release(self, binding: PlainPath, key: WhereKey) -> None:
         """One user less."""
-        name = _name(binding, key)
-        assert name is not None
-        constants = self._probes[name][key.path.end].constants
         signature = self._signatures[binding, key.path]
+        constants = signature.constants
         entry = constants.entry(signature, key)
         assert entry is not None
         entry.users -= 1
         if not entry.users:
             constants.drop(signature, key)
-            if constants.is_empty():
-                del self._probes[name][key.path.end]
-                if not self._probes[name]:
-                    del self._probes[name]
         signature.users -= 1
         if not signature.users:
             del self._signatures[binding, key.path]
             self._kept -= len(signature.bound)
+        if constants.is_empty():
+            name = _name(binding, key.path)
+            assert name is not None
+            del self._probes[name][key.path.end]
+            if not self._probes[name]:
+                del self._probes[name]
 
     # Messages
 
-    def match(self, groups: Groups) -> Iterator[tuple[Collection[Member], list[int]]]:
+    def match(self, groups: Groups) -> list[tuple[Collection[Member], list[int]]]:
         """Members whose `where` holds, and the elements that it holds for, rising."""
-        table = groups.message.labels
+        message = groups.message
+        self._use(message.labels)
+        look_up = _LookUp(self, groups)
+        look_up.find()
+        return look_up.found()
+
+    def _use(self, table: LabelPaths) -> None:
+        """See to it that what is kept is that of a table of label paths."""
         if table is not self._labels or self._kept > _MOST_KEPT:
             self._labels = table
             self._kept = 0
             for signature in self._signatures.values():
                 signature.bound.clear()
-        probes, tags = self._probes, table.tags
-        by_name: dict[str, list[int]] = {}
-        for label in groups.nodes:
-            name = tags[label]
-            if name in by_name:
-                by_name[name].append(label)
-            elif name in probes:
-                by_name[name] = [label]
-        look_up = _LookUp(self, groups)
-        for name, labels in by_name.items():
-            look_up.elements_named(labels, probes[name].values())
-        return look_up.found()
+            self.asked.clear()
+        # New label paths may be below those that had none.
+        if len(table) != self._known_labels or len(self.asked) > _MOST_KINDS:
+            self._known_labels = len(table)
+            self.asked.clear()
 
-    def find_bound(self, signature: Signature, label: int) -> tuple[int, ...]:
+    def _ask(self, kind: Kind) -> tuple[Iterable[Probe[Member]], bool]:
+        """What to take of the elements of a kind, and whether they are known as leaves."""
+        assert self._labels is not None
+        probes = self._probes.get(self._labels.tags[kind.label], {})
+        return probes.values(), not (kind.is_empty or self._labels.children[kind.label])
+
+    def find_bound(self, signature: Signature[Member], label: int) -> tuple[int, ...]:
         """The label paths of those that a signature binds, above elements with a label path."""
         assert self._labels is not None
         bound = bound_above(self._labels, label, signature.binding, signature.path)
@@ -159,139 +195,112 @@ class WhereIndex(Generic[Member]):
         return bound
 
 
-class _Probe(Generic[Member]):
-    """What to take of the elements of a name, and what to compare it with."""
-
-    __slots__ = ("attribute", "constants", "is_text")
-
-    def __init__(self, end: End | None) -> None:
-        self.constants: Constants[Member] = Constants()
-        self.is_text = end is not None and end.kind is EndKind.TEXT
-        self.attribute = end.name.clark() if end is not None and end.name is not None else None
-
-
 class _LookUp(Generic[Member]):
     """What is found by the values of one message."""
 
-    __slots__ = ("_elements", "_groups", "_hits", "_index", "_message")
+    __slots__ = ("_groups", "_hits", "_index", "_message")
 
     def __init__(self, index: WhereIndex[Member], groups: Groups) -> None:
         self._index = index
         self._groups = groups
         self._message = groups.message
-        self._elements = groups.message.elements
         self._hits: dict[Entry[Member], list[int]] = {}
 
-    def elements_named(self, labels: list[int], probes: Iterable[_Probe[Member]]) -> None:
-        """Look up what the elements of a name have, which are those with some label paths."""
-        by_label = self._groups.nodes
-        if len(labels) == 1:
-            nodes = by_label[labels[0]]
-        else:
-            nodes = [node for label in labels for node in by_label[label]]
-        elements = self._elements
-        for probe in probes:
-            values: Sequence[str | None]
-            if probe.attribute is not None:
-                name = probe.attribute
-                values = [elements[node].get(name) for node in nodes]
-                self._compare(nodes, values, probe.constants)
-            elif probe.is_text:
-                texts_of = self._message.text_values
-                texts = [(node, text) for node in nodes for text in texts_of(node)]
-                found, values = [node for node, _ in texts], [text for _, text in texts]
-                self._compare(found, values, probe.constants)
-            else:
-                self._compare(nodes, self._values(labels, nodes), probe.constants)
-
-    def _values(self, labels: list[int], nodes: list[int]) -> list[str]:
-        """The string values of elements: their texts, if they have only that."""
-        elements, children = self._elements, self._message.labels.children
-        if not self._message.has_comments and not any(children[label] for label in labels):
-            return [elements[node].text or "" for node in nodes]
-        string_value = self._message.string_value
-        return [string_value(node) for node in nodes]
-
-    def _compare(
-        self, nodes: list[int], values: Sequence[str | None], constants: Constants[Member]
-    ) -> None:
-        # The innermost loop of all: what it does for a hit is not in a function of its own.
-        hits, by_label, label_of = self._hits, self._groups.nodes, self._groups.label_paths
-        for node, bucket in zip(nodes, map(constants.texts.get, values), strict=True):  # type: ignore[arg-type]
-            if bucket is None:
-                continue
-            label = label_of[node]
-            for signature, entry in bucket.items():
-                bound = signature.bound.get(label)
-                if bound is None:
-                    bound = self._index.find_bound(signature, label)
-                if bound:
-                    found = hits.get(entry)
-                    if found is None:
-                        found = hits[entry] = []
-                    for each in bound:
-                        # The last that begins before it: no other of its label path contains it.
-                        above = by_label[each]
-                        found.append(
-                            above[0] if len(above) == 1 else above[bisect_right(above, node) - 1]
-                        )
-        if constants.numbers or constants.text_orders or constants.number_orders:
-            for node, value in zip(nodes, values, strict=True):
-                if value is not None:
-                    self._compare_value(node, value, constants)
+    def find(self) -> None:
+        """Look up what is asked of each node."""
+        message, asked = self._message, self._index.asked
+        kinds, values = message.kinds, message.values
+        # Most look-ups find nothing, so there is no loop of Python's around them.
+        entries = list(map(_GET, map(asked.__getitem__, kinds), message.leaf_texts))
+        self._bind(compress(range(len(entries)), entries), filter(None, entries))
+        if values:
+            bearers = compress(kinds, message.widths)
+            tables = chain.from_iterable(map(asked.attributes.__getitem__, bearers))
+            entries = list(map(_GET, tables, values))
+            numbers = list(compress(range(len(entries)), entries))
+            if numbers:
+                self._bind(message.owners(numbers), filter(None, entries))
+        if asked.more:
+            for node, kind in enumerate(kinds):
+                for probe in asked.more.get(kind, ()):
+                    for value in probe.values(message, node):
+                        self._compare_value(node, value, probe.constants)
 
     def _compare_value(self, node: int, value: str, constants: Constants[Member]) -> None:
-        """Look up a value as a number, and among constants that it is compared with by order."""
+        """Look up a value as it is, as a number, and among constants that it is compared with by
+        order.
+        """
+        entry = constants.texts.get(value)
+        if entry is not None:
+            self._bind((node,), (entry,))
         self._compare_order(node, value, constants.text_orders)
         number = to_number(value)
         if number is not None and not isnan(number):
-            for signature, entry in constants.numbers.get(number, _NOTHING).items():
-                self._bind(node, signature, (entry,))
+            entry = constants.numbers.get(number)
+            if entry is not None:
+                self._bind((node,), (entry,))
             self._compare_order(node, number, constants.number_orders)
 
     def _compare_order(self, node: int, value: str | float, orders: Orders[Member]) -> None:
-        for (signature, operator), ordered in orders.items():
-            holding = ordered.holding(operator, value)
-            if holding:
-                self._bind(node, signature, holding)
+        for (_, operator), ordered in orders.items():
+            self._bind(repeat(node), ordered.holding(operator, value))
 
-    def _bind(self, node: int, signature: Signature, entries: Iterable[Entry[Member]]) -> None:
-        """The elements above one, or itself, that a signature binds, are found for some entries."""
-        label = self._groups.label_paths[node]
-        bound = signature.bound.get(label)
-        if bound is None:
-            bound = self._index.find_bound(signature, label)
-        for each in bound:
-            above = self._groups.nodes[each]
-            place = above[bisect_right(above, node) - 1]
-            for entry in entries:
-                self._hits.setdefault(entry, []).append(place)
+    def _bind(self, nodes: Iterable[int], entries: Iterable[Entry[Member]]) -> None:
+        """The elements above nodes, or themselves, that the signatures of the entries bind, and of
+        those for the same constants, are found for them.
+        """
+        hits, above = self._hits, self._groups.nodes
+        label_paths = self._groups.label_paths
+        for first, node in zip(entries, nodes, strict=False):
+            label = label_paths[node]
+            entry: Entry[Member] | None = first
+            while entry is not None:
+                bound = entry.bound.get(label)
+                if bound is None:
+                    bound = self._index.find_bound(entry.signature, label)
+                for each in bound:
+                    # The last that begins before it: no other of its label path contains it.
+                    bearers = above[each]
+                    if len(bearers) == 1:
+                        bearer = bearers[0]
+                    else:
+                        bearer = bearers[bisect_right(bearers, node) - 1]
+                    if entry in hits:
+                        hits[entry].append(bearer)
+                    else:
+                        hits[entry] = [bearer]
+                entry = entry.next
 
-    def found(self) -> Iterator[tuple[Collection[Member], list[int]]]:
+    def found(self) -> list[tuple[Collection[Member], list[int]]]:
         """Members with the elements that all their keys found, and that pass the rest."""
-        hits, groups = self._hits, self._groups
-        for found in hits.values():
-            if len(found) > 1:
-                found[:] = sorted(set(found))
+        hits = self._hits
+        found: list[tuple[Collection[Member], list[int]]] = []
         for entry, nodes in hits.items():
-            if entry.untested:
-                yield entry.untested, nodes
-            for member, (others, plan) in entry.tested.items():
-                passing = nodes
-                for other in others:
-                    also = hits.get(other)
-                    if also is None:
-                        break
-                    passing = [node for node in passing if node in also]
-                else:
-                    rest = plan.rest
-                    if rest is not None:
-                        passing = [node for node in passing if rest(groups, node)]
+            bound = nodes if len(nodes) == 1 else sorted(set(nodes))
+            if entry.untested is not None:
+                found.append((entry.untested, bound))
+            if entry.tested is not None:
+                for member, (others, plan) in entry.tested.items():
+                    passing = self._passing(bound, others, plan)
                     if passing:
-                        yield (member,), passing
+                        found.append(((member,), passing))
+        return found
+
+    def _passing(
+        self, nodes: list[int], others: tuple[Entry[Member], ...], plan: GroupPlan
+    ) -> list[int]:
+        """Those of some elements that other keys have found, too, and that pass the rest."""
+        for other in others:
+            also = self._hits.get(other)
+            if also is None:
+                return []
+            known = also if len(also) <= _FEW else set(also)
+            nodes = [node for node in nodes if node in known]
+        rest = plan.rest
+        return nodes if rest is None else [node for node in nodes if rest(self._groups, node)]
 
 
-def _name(binding: PlainPath, key: WhereKey) -> str | None:
-    """The name of the elements that a key looks at; None if they may have any."""
-    steps = key.path.steps or binding.steps
+def _name(binding: PlainPath, path: PlainPath) -> str | None:
+    """The name of the elements that a predicate path leads to; None if they may have any."""
+    steps = path.steps or binding.steps
     return steps[-1].name if steps else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.matching import YFilter
 from broker.query import Filter, check
 
@@ -29,5 +29,5 @@ def test_all_queries_on_all_messages(nitf: Path) -> None:
         data = file.read_bytes()
         tree = etree.fromstring(data).getroottree()
         expected = [n for n, xpath in zip(numbers, compiled, strict=True) if xpath(tree)]
-        found = engine.match(Message.parse(data, labels=labels)).to_list()
+        found = engine.match(parse_message(data, labels=labels)).to_list()
         assert found == sorted(expected), file.name

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from lxml import etree
 
 from broker import reference
-from broker.documents import Message
+from broker.documents import parse_message
 from broker.errors import ResultError
 from broker.message_factory import OutputFormat, make_output
 from broker.query import Filter, Flwr, parse
@@ -100,7 +100,7 @@ def _answer(value: bytes, query: str, format: str) -> Wanted | frozenset[str] | 
     if isinstance(parsed, Filter):
         return Wanted(value) if _matches(value, parsed) else None
     if format == OutputFormat.GROUPS.value:
-        message = Message.parse(value)
+        message = parse_message(value)
         try:
             made = make_output(reference.transform(parsed, message), message, OutputFormat.GROUPS)
         except ResultError as error:

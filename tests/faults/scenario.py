@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from broker.documents import Message as ParsedMessage
+from broker.documents import parse_message
 from broker.limits import ResultLimits
 from broker.message_factory import OutputFormat
 from subscriptions.errors import RecordError
@@ -51,7 +51,7 @@ class Scenario:
         values = [each.value for each in messages if each.value is not None]
         records: list[dict[str, object]] = []
         while len(records) < count:
-            maker = QueryMaker(ParsedMessage.parse(self.rng.choice(values)), self.rng)
+            maker = QueryMaker(parse_message(self.rng.choice(values)), self.rng)
             made = maker.filter() if self.rng.random() < 0.5 else maker.flwr()
             format = self.rng.choice(list(OutputFormat))
             record = SubscriptionRecord(query=PROLOG + made, format=format)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from lxml import etree
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.matching import YFilter
 from broker.matching.patterns import Predicates
 from tests.oracles.test_engines import parse_filter
@@ -86,7 +86,7 @@ class ChangingXPaths(RuleBasedStateMachine):
             data = random_data(self.rng).encode()
             tree = etree.fromstring(data).getroottree()
             expected = sorted(number for number, xpath in self.xpaths.items() if xpath(tree))
-            assert self.engine.match(Message.parse(data, labels=self.labels)).to_list() == expected
+            assert self.engine.match(parse_message(data, labels=self.labels)).to_list() == expected
 
 
 TestChangingXPaths = ChangingXPaths.TestCase

@@ -7,7 +7,7 @@ import pytest
 from lxml import etree
 
 from broker import reference
-from broker.documents import Message
+from broker.documents import parse_message
 from broker.message_factory import make_output
 from broker.query import Filter, parse
 from tests.conftest import DATA
@@ -21,7 +21,7 @@ BY_NAME = pytest.mark.parametrize("case", DIFFERENCES, ids=[each["about"] for ea
 
 @BY_NAME
 def test_our_answer(case: dict[str, Any]) -> None:
-    message = Message.parse(case["document"].encode())
+    message = parse_message(case["document"].encode())
     query = parse(case["query"])
     if isinstance(query, Filter):
         assert reference.matches(query, message) is case["ours"]

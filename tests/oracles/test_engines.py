@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from lxml import etree
 
 from broker import reference
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.matching import Engine, ReferenceEngine, YFilter, patterns
 from broker.matching.patterns import Predicates
 from broker.query import Filter, check, parse
@@ -41,7 +41,7 @@ def workloads(draw: st.DrawFn) -> tuple[list[bytes], list[str]]:
     """Messages of one feed, and filters made around any of them."""
     rng = draw(st.randoms(use_true_random=False))
     data = [random_message(rng) for _ in range(rng.randint(1, 4))]
-    messages = [Message.parse(each) for each in data]
+    messages = [parse_message(each) for each in data]
     makers = [QueryMaker(message, rng) for message in messages]
     queries = [PROLOG + rng.choice(makers).filter() for _ in range(rng.randint(1, 12))]
     return data, queries
@@ -57,7 +57,7 @@ def test_engine_takes_what_the_reference_takes(make: Callable[[], Engine]) -> No
         numbers = [engine.add(query) for query in queries]
         labels = LabelPaths()
         for each in data:
-            message = Message.parse(each, labels=labels)
+            message = parse_message(each, labels=labels)
             expected = {
                 number
                 for number, query in zip(numbers, queries, strict=True)
@@ -89,7 +89,7 @@ class ChangingFilters(RuleBasedStateMachine):
 
     @rule()
     def add(self) -> None:
-        maker = QueryMaker(Message.parse(self.rng.choice(self.data)), self.rng)
+        maker = QueryMaker(parse_message(self.rng.choice(self.data)), self.rng)
         query = parse_filter(PROLOG + maker.filter())
         self.added.append((self.engine.add(query), query))
 
@@ -121,7 +121,7 @@ class ChangingFilters(RuleBasedStateMachine):
             return
         for data in self.data:
             self.labels = self.labels.renewed()
-            message = Message.parse(data, labels=self.labels)
+            message = parse_message(data, labels=self.labels)
             expected = {number for number, query in self.added if reference.matches(query, message)}
             assert list(self.engine.match(message)) == sorted(expected)
         assert self.engine.describe().queries == len({query for _, query in self.added})
@@ -163,7 +163,7 @@ def test_nitf_suite(nitf: Path, suite: str) -> None:
     labels = LabelPaths()
     for line in (nitf / suite / "expected.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
-        message = Message.parse(
+        message = parse_message(
             (nitf / "documents" / record["document"]).read_bytes(), labels=labels
         )
         taken = engine.match(message)
@@ -187,4 +187,4 @@ def test_nitf_queries_against_libxml2(nitf: Path) -> None:
         data = file.read_bytes()
         tree = etree.fromstring(data).getroottree()
         expected = [n for n, xpath in zip(numbers, compiled, strict=True) if xpath(tree)]
-        assert list(engine.match(Message.parse(data, labels=labels))) == sorted(expected)
+        assert list(engine.match(parse_message(data, labels=labels))) == sorted(expected)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker import reference
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.query import Filter, check
 
 
@@ -20,7 +20,7 @@ def test_suite_gives_the_published_answers(nitf: Path, suite: str) -> None:
     for line in expected:
         record = json.loads(line)
         data = (nitf / "documents" / record["document"]).read_bytes()
-        message = Message.parse(data, labels=labels)
+        message = parse_message(data, labels=labels)
         numbers = [
             number
             for number, query in enumerate(queries, start=1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from broker import reference
-from broker.documents import Message
+from broker.documents import parse_message
 from broker.documents.dtd import ElementGraph
 from broker.limits import ResultLimits
 from broker.plan.build import NotPlannedError, Strategy
@@ -32,7 +32,7 @@ def test_without_dtd(strategy: Strategy, optimisation: Optimisation) -> None:
     @given(transformations())
     def compare(case: Case) -> None:
         query = parse_flwr(case.query)
-        message = Message.parse(case.data)
+        message = parse_message(case.data)
         try:
             planned = Planned(query, strategy, optimisation)
         except NotPlannedError:
@@ -44,7 +44,7 @@ def test_without_dtd(strategy: Strategy, optimisation: Optimisation) -> None:
 
 def dtd_of(data: bytes) -> ElementGraph:
     """A DTD that allows what a message does, and no more."""
-    message = Message.parse(data)
+    message = parse_message(data)
     children: dict[str, dict[str, None]] = {}
     for node in range(1, message.last + 1):
         children.setdefault(message.name(node).local, {})
@@ -74,7 +74,7 @@ def with_dtds(draw: st.DrawFn) -> tuple[Case, list[bytes], ElementGraph]:
     data = [random_message(rng, namespaces=False) for _ in range(3)]
     if rng.random() < 0.7:
         data = [layered(each) for each in data]
-    query = PROLOG + QueryMaker(Message.parse(data[0]), rng).flwr()
+    query = PROLOG + QueryMaker(parse_message(data[0]), rng).flwr()
     return Case(data[0], query), data, dtd_of(data[0])
 
 
@@ -91,7 +91,7 @@ def test_with_dtd_whether_messages_conform_or_not(strategy: Strategy) -> None:
         except NotPlannedError:
             return
         for each in data:
-            message = Message.parse(each)
+            message = parse_message(each)
             assert planned.run(message, LIMITS) == reference.transform(query, message)
         seen["fallback"] += planned.fallbacks
         seen["dtd"] += planned.plan != planned.fallback

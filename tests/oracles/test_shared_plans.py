@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker import reference
-from broker.documents import Message
+from broker.documents import Message, parse_message
 from broker.errors import ResultError
 from broker.limits import ResultLimits
 from broker.plan.build import NotPlannedError, Strategy
@@ -52,7 +52,7 @@ def test_shared(strategy: Strategy, optimisation: Optimisation) -> None:
         data = [random_message(rng, namespaces=False) for _ in range(3)]
         if rng.random() < 0.7:
             data = [layered(each) for each in data]
-        messages = [Message.parse(each) for each in data]
+        messages = [parse_message(each) for each in data]
         together: PlannedTogether[int] = PlannedTogether(strategy, optimisation, dtd_of(data[0]))
         queries: dict[int, Flwr] = {}
         for number, query in enumerate(random_queries(rng, messages[0], 5)):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from broker import reference
-from broker.documents import Message
+from broker.documents import parse_message
 from broker.errors import QueryError, ResultError
 from broker.limits import ResultLimits
 from broker.message_factory import (
@@ -29,7 +29,7 @@ def flwr(text: str) -> Flwr:
 def output(
     text: str, data: bytes = BOOKS, format: OutputFormat = OutputFormat.XML, **limits: int
 ) -> str | None:
-    message = Message.parse(data)
+    message = parse_message(data)
     result = reference.transform(flwr(text), message)
     made = make_output(result, message, format, ResultLimits(**limits))
     return made.decode("utf-8") if made is not None else None
@@ -37,13 +37,14 @@ def output(
 
 def test_templates_that_look_alike() -> None:
     """Equal templates are shared while there is one, and nodes are no numbers."""
-    message = Message.parse(BOOKS)
+    message = parse_message(BOOKS)
     made = {}
     factories = []
     for item in ("$b/book[2]/title", "count($b/book)", "string($b/book[2])"):
         query = flwr(f"for $b in /bib return <r>{{{item}}}</r>")
         factories.append(MessageFactory(query))
-        made[item] = factories[-1].make(reference.transform(query, message).groups, message)
+        groups = reference.transform(query, message).groups
+        made[item] = factories[-1].make(groups, message, OutputFormat.XML, 1_000)
     assert list(made.values()) == [
         b'<r><title xmlns:m="urn:m">B</title></r>',
         b"<r>2</r>",
@@ -182,7 +183,7 @@ def test_output_beyond_the_budget_is_an_error(format: OutputFormat) -> None:
 
 
 def test_bindings_beyond_the_budget_are_an_error() -> None:
-    message = Message.parse(b"<a>" + b"<b/>" * 11 + b"</a>")
+    message = parse_message(b"<a>" + b"<b/>" * 11 + b"</a>")
     query = flwr("for $b in //b return $b")
     assert len(reference.transform(query, message, ResultLimits(max_bindings=11)).groups) == 11
     with pytest.raises(ResultError) as caught:

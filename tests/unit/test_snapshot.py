@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming_jobs.snapshot import Snapshot, Snapshots
-from streaming_jobs.worker import EngineLimits, EngineState
+from streaming_jobs.worker import EngineLimits, EngineState, Recipient
 from subscriptions.model import Subscription, SubscriptionKey, SubscriptionRecord
+from subscriptions.topic_names import TopicNames
 
 
 class KeptBroadcast:
@@ -66,7 +67,8 @@ def test_workers_get_to_the_state_of_the_batch(rng: random.Random) -> None:
                 worker = brought(workers[place], snapshot)
                 workers[place] = worker
                 assert {
-                    name: int(each.version) for name, each in worker.recipients.items()
+                    str(each): int(cast("Recipient", each).version)
+                    for each in worker.engine._places
                 } == wanted
                 assert len(worker.engine) == len(wanted)
         snapshots.release()
@@ -76,7 +78,7 @@ def test_workers_get_to_the_state_of_the_batch(rng: random.Random) -> None:
 def brought(worker: EngineState | None, snapshot: Snapshot) -> EngineState:
     """As `engine_at` does it, for one of several workers."""
     if worker is None or not worker.follow(snapshot):
-        worker = EngineState(snapshot, EngineLimits())
+        worker = EngineState(snapshot, EngineLimits(), TopicNames())
         assert worker.follow(snapshot)
     return worker
 

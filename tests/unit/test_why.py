@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.documents import Message
+from broker.documents import parse_message
 from broker.query import Filter, parse
 from broker.why import Verdict, why
 
-MESSAGE = Message.parse(
+MESSAGE = parse_message(
     b'<nitf xmlns:m="urn:m"><body n="1"><p>x</p><p><em/></p></body><m:end/></nitf>'
 )
 

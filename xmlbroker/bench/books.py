@@ -8,9 +8,10 @@ import random
 
 BOOK_DTD = """
 <!ELEMENT book (title, author+, section+)>
-<!ELEMENT section (title, (p | figure | section)*)>
+<!ELEMENT section (title, summary?, (p | figure | section)*)>
 <!ELEMENT figure (title, image)>
 <!ELEMENT title (#PCDATA)> <!ELEMENT author (#PCDATA)> <!ELEMENT p (#PCDATA)>
+<!ELEMENT summary (#PCDATA)>
 <!ELEMENT image EMPTY>
 <!ATTLIST section id CDATA #IMPLIED difficulty CDATA #IMPLIED>
 <!ATTLIST figure width CDATA #IMPLIED height CDATA #IMPLIED>
@@ -35,17 +36,31 @@ _RETURNED_OF_FIGURE = ("title", "image", "@width", "image/@source")
 _RETURNED_OF_BOOK = ("title", "author", "//figure/title", "section/title", "//section//title")
 
 
-def book_messages(count: int, values: int, elements: int = 100, seed: int = 10) -> list[bytes]:
-    """Recursive messages of about so many elements, each different."""
+_WORDS = "the ferry leaves at dawn when wind and tide allow and nobody waits for those who are late"
+
+
+def book_messages(
+    count: int, values: int, elements: int = 100, seed: int = 10, *, prose: int = 0
+) -> list[bytes]:
+    """Recursive messages of about so many elements, each different.
+
+    Sections have a summary of so many words, which no query asks for; none if that is 0.
+    """
     rng = random.Random(seed)
-    return [_Book(rng, values, elements).make() for _ in range(count)]
+    return [_Book(rng, values, elements, prose).make() for _ in range(count)]
+
+
+def feed_messages(count: int, values: int, seed: int) -> list[bytes]:
+    """Messages as the broker gets them: about 100 elements, and 3.4 kB with their prose."""
+    return book_messages(count, values, elements=85, seed=seed, prose=16)
 
 
 class _Book:
-    def __init__(self, rng: random.Random, values: int, elements: int) -> None:
+    def __init__(self, rng: random.Random, values: int, elements: int, prose: int) -> None:
         self.rng = rng
         self.values = values
         self.left = elements
+        self.prose = prose
 
     def make(self) -> bytes:
         authors = "".join(self.text("author") for _ in range(self.rng.randint(1, 3)))
@@ -61,6 +76,10 @@ class _Book:
     def section(self, depth: int) -> str:
         self.left -= 1
         content = self.text("title")
+        if self.prose:
+            self.left -= 1
+            words = " ".join(self.rng.choices(_WORDS.split(), k=self.prose))
+            content += f"<summary>{words}</summary>"
         for _ in range(self.rng.randint(1, 4)):
             kind = self.rng.choice(("p", "p", "figure", "section"))
             if kind == "section" and depth < 4:
@@ -80,20 +99,37 @@ class _Book:
         )
 
 
+def _paths_of(binding: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the elements of a binding path are asked for, and what is returned of them."""
+    if binding.endswith("figure"):
+        return _OF_FIGURE, _RETURNED_OF_FIGURE
+    if binding == "/book":
+        return _OF_BOOK, _RETURNED_OF_BOOK
+    return _OF_SECTION, _RETURNED_OF_SECTION
+
+
+def book_filters(count: int, values: int, seed: int = 14) -> list[str]:
+    """Distinct filters of books, which ask for what the transformations ask for."""
+    rng = random.Random(seed)
+    queries: dict[str, None] = {}
+    while len(queries) < count:
+        binding = rng.choice(_BINDINGS)
+        paths = rng.sample(_paths_of(binding)[0], rng.choice((1, 1, 1, 2)))
+        tests = " and ".join(
+            f'{f".{path}" if path.startswith("/") else path} = "v{rng.randrange(values)}"'
+            for path in sorted(paths)
+        )
+        queries[f"{binding}[{tests}]"] = None
+    return list(queries)
+
+
 def book_queries(count: int, values: int, seed: int = 11) -> list[str]:
     """Distinct transformations of books."""
     rng = random.Random(seed)
     queries: dict[str, None] = {}
     while len(queries) < count:
         binding = rng.choice(_BINDINGS)
-        predicates: tuple[str, ...]
-        returned: tuple[str, ...]
-        if binding.endswith("figure"):
-            predicates, returned = _OF_FIGURE, _RETURNED_OF_FIGURE
-        elif binding == "/book":
-            predicates, returned = _OF_BOOK, _RETURNED_OF_BOOK
-        else:
-            predicates, returned = _OF_SECTION, _RETURNED_OF_SECTION
+        predicates, returned = _paths_of(binding)
         tests = " and ".join(
             f'{_from_variable(path)} = "v{rng.randrange(values)}"'
             for path in sorted(rng.sample(predicates, rng.choice((1, 1, 1, 2))))

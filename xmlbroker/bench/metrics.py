@@ -14,17 +14,17 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from broker.delivery import Delivery, deliver
-from broker.documents import Message
+from broker.delivery import Deliveries, Delivery
+from broker.documents import Message, parse_message
 from broker.metrics import EngineMetrics
 from streaming_jobs.metrics import Metrics
 from streaming_jobs.overview import Overview
-from streaming_jobs.rows import Rows
 from streaming_jobs.snapshot import Entry, Snapshot
+from streaming_jobs.sources import sources
 from streaming_jobs.statistics import Counts, CountsParam
 from streaming_jobs.tally import Tally
-from streaming_jobs.transform import Transform, sources
-from streaming_jobs.worker import EngineLimits, EngineState, engine_at
+from streaming_jobs.transform import Transform, Work
+from streaming_jobs.worker import EngineLimits, EngineState, Recipient, engine_at
 from subscriptions.topic_names import TopicNames
 from xmlbroker.bench import books
 from xmlbroker.bench.measure import compare
@@ -46,7 +46,7 @@ def run(rounds: int, subscriptions: int = 10_000, batches: int = 20) -> dict[str
     transform = Transform(
         snapshot, limits, TopicNames(), 1_000_000, {}, frozenset(), cast("Any", driver)
     )
-    bare = _Unmeasured(transform, engine_at(snapshot, limits))
+    bare = _Unmeasured(transform, engine_at(snapshot, limits, transform.names))
     timings = compare(
         {"nothing counted": bare.run, "all counted": lambda batch: _drain(transform([batch]))},
         lambda number: [_batch(number * batches + each, subscriptions) for each in range(batches)],
@@ -60,7 +60,7 @@ def run(rounds: int, subscriptions: int = 10_000, batches: int = 20) -> dict[str
 
 
 def _batch(seed: int, values: int) -> pa.RecordBatch:
-    messages = books.book_messages(_MESSAGES, values, elements=110, seed=seed)
+    messages = books.feed_messages(_MESSAGES, values, seed)
     header = [{"key": "published-ns", "value": b"1234567890123456789"}]
     return pa.RecordBatch.from_pydict(
         {
@@ -98,8 +98,14 @@ class _Driver:
 class _NoTally:
     """Notes nothing."""
 
-    def delivered(self, subscription: str, size: int) -> None:
+    def delivered(self, recipients: list[Recipient], payloads: list[bytes]) -> None:
         """Nothing is noted."""
+
+    def pause(self) -> None:
+        """No clock stands still."""
+
+    def resume(self) -> None:
+        """No clock runs."""
 
 
 class _Unmeasured:
@@ -112,25 +118,22 @@ class _Unmeasured:
         # What is found by a matcher, or depends on the table of labels, must be the same for both.
         assert not state.engine.matcher.describe().queries
 
-    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows, tally = Rows(), cast("Tally", _NoTally())
-        engine, recipients = self._state.engine, self._state.recipients
+    def run(self, batch: pa.RecordBatch) -> None:
+        work = Work(self._transform, self._state, cast("Tally", _NoTally()))
+        engine = self._state.engine
         for source in sources(batch):
             assert source.value is not None
-            message = Message.parse(source.value, engine.message_limits, engine._labels)  # noqa: SLF001 - of both
-            for delivery in self._deliveries(message):
-                recipient = recipients[delivery.subscription]
-                self._transform.add_delivery(source, delivery, recipient, rows, tally)
-                if rows.is_full:
-                    rows.take()
-        return rows.take()
+            message = parse_message(source.value, engine.message_limits, engine._labels)  # noqa: SLF001 - of both
+            deliveries = self._deliveries(message)
+            if deliveries:
+                _drain(work.deliver(source, deliveries))
+        _drain(work.hand_on())
 
     def _deliveries(self, message: Message) -> list[Delivery]:
         engine = self._state.engine
-        made: list[Delivery] = []
-        for transformation, result in engine._outcomes(message, list(engine._found(message, ()))):  # noqa: SLF001 - without its clock
-            made += deliver(transformation, result, message, engine.result_limits, self._metrics)
-        return made
+        deliveries = Deliveries(message, engine._makers, self._metrics)  # noqa: SLF001 - its own
+        engine._deliver(message, list(engine._found(message, ())), deliveries)  # noqa: SLF001
+        return deliveries.made
 
 
 def _drain(batches: Iterator[pa.RecordBatch]) -> None:

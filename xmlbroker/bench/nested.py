@@ -7,7 +7,7 @@ A filter with a nested path, `/a/b[c//d]/e`, is compared with the two paths that
 import random
 from dataclasses import asdict
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from xmlbroker.bench import workload
 from xmlbroker.bench.filter import contestant, make_engine
 from xmlbroker.bench.measure import compare
@@ -33,7 +33,7 @@ def measure(
     engines = {"flattened": make_engine(flat), "nested": make_engine(queries)}
     labels = LabelPaths()
     matches = sum(
-        len(engines["nested"].match(Message.parse(data, labels=labels))) for data in messages
+        len(engines["nested"].match(parse_message(data, labels=labels))) for data in messages
     )
     contestants = {name: contestant(engine, labels) for name, engine in engines.items()}
     timings = compare(contestants, workload.Feed(messages).renewed, rounds)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.query import check, parse, unparse
 from xmlbroker.bench import workload
 from xmlbroker.bench.measure import Timing, compare
@@ -51,8 +51,8 @@ def time_messages(messages: list[bytes], rounds: int) -> list[Timing]:
     return compare(
         {
             "bare lxml parsing": lambda data: etree.fromstring(data, parser),
-            "node table": lambda data: Message.parse(data, labels=labels),
-            "node table with intervals": lambda data: Message.parse(data, labels=labels).ends,
+            "node table": lambda data: parse_message(data, labels=labels),
+            "node table with intervals": lambda data: parse_message(data, labels=labels).ends,
         },
         lambda _: messages,
         rounds * 3,
@@ -84,7 +84,7 @@ class _HeldKilobytes:
             if form == "tree":
                 held.append(etree.fromstring(data, parser))
             else:
-                held.append(Message.parse(data, labels=labels))
+                held.append(parse_message(data, labels=labels))
         return (_resident_kilobytes() - before) / len(held)
 
 

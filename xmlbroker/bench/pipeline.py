@@ -1,6 +1,5 @@
 """`xmlbroker bench pipeline`: the broker on Spark and Kafka, against an identity job.
 
-
 Kafka and Spark are started for it. Load and consumer are processes of their own. The two jobs take
 turns, each with a checkpoint of its own, and what is compared is medians.
 """
@@ -10,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -38,6 +38,10 @@ _SUBSCRIBERS = 20
 _OBSERVED = 2
 """Topics that the consumer reads: all of them would cost it cores that the jobs need."""
 _BATCH = 4_000
+_WARM_BATCHES = 10
+"""So many batches after a start are slower than those that follow."""
+_WARM_SECONDS = 10.0
+_PROGRESS_KEPT = "100000"
 
 
 @dataclass
@@ -48,6 +52,8 @@ class Bench:
     kafka: KafkaSettings
     directory: Path
     subscriptions: int
+    filters: float
+    """The share of them that are filters."""
     runs: int = 0
     children: list[subprocess.Popen[str]] = field(default_factory=list)
 
@@ -71,8 +77,17 @@ class Bench:
 
     @property
     def values(self) -> int:
-        """So many values in messages and queries that about ten queries match a message."""
-        return self.subscriptions
+        """So many values in messages and queries that a dozen queries match a message."""
+        return round(self.subscriptions * 0.53)
+
+    def queries(self) -> Iterator[str]:
+        """Filters and transformations, in turn as their shares are."""
+        filters = round(self.subscriptions * self.filters)
+        kinds = iter(books.book_filters(filters, self.values))
+        others = iter(books.book_queries(self.subscriptions - filters, self.values))
+        for number in range(1, self.subscriptions + 1):
+            is_filter = round(number * self.filters) > round((number - 1) * self.filters)
+            yield next(kinds if is_filter else others)
 
     @property
     def names(self) -> TopicNames:
@@ -107,9 +122,11 @@ class Bench:
             end(query)
 
 
-def run(subscriptions: int, messages: int, seconds: float, rounds: int) -> dict[str, object]:
+def run(
+    subscriptions: int, filters: float, messages: int, seconds: float, rounds: int
+) -> dict[str, object]:
     """Throughput and latency for a number of subscriptions."""
-    with running(subscriptions) as bench:
+    with running(subscriptions, filters) as bench:
         phases: dict[str, float] = {}
         with bench.broker(phases):
             pass
@@ -119,6 +136,7 @@ def run(subscriptions: int, messages: int, seconds: float, rounds: int) -> dict[
         figures: dict[str, object] = {
             "bench": "pipeline",
             "subscriptions": subscriptions,
+            "filters": filters,
             "start_seconds": phases,
             "throughput": measured,
         }
@@ -130,16 +148,17 @@ def run(subscriptions: int, messages: int, seconds: float, rounds: int) -> dict[
 
 
 @contextmanager
-def running(subscriptions: int) -> Iterator[Bench]:
+def running(subscriptions: int, filters: float = 0.0) -> Iterator[Bench]:
     """Kafka and Spark, with topics and subscriptions."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xmlbroker-")))
         progress("starting Kafka and Spark")
         broker = stack.enter_context(EmbeddedKafka(directory / "kafka"))
         kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
-        spark = spark_session("xmlbroker bench", jars=jars("spark"))
+        settings = {"spark.sql.streaming.numRecentProgressUpdates": _PROGRESS_KEPT}
+        spark = spark_session("xmlbroker bench", jars=jars("spark"), settings=settings)
         stack.callback(stop_spark, spark)
-        bench = Bench(spark, kafka, directory, subscriptions)
+        bench = Bench(spark, kafka, directory, subscriptions, filters)
         stack.callback(bench.end_children)
         set_up(bench)
         yield bench
@@ -158,7 +177,7 @@ def set_up(bench: Bench) -> None:
                 f"subscriber-{number % _SUBSCRIBERS:02}/s{number}".encode(),
                 json.dumps({"query": query}).encode(),
             )
-            for number, query in enumerate(books.book_queries(bench.subscriptions, bench.values))
+            for number, query in enumerate(bench.queries())
         )
 
 
@@ -166,18 +185,22 @@ def set_up(bench: Bench) -> None:
 
 
 def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
-    """Messages a second of both jobs over a backlog, in turn."""
+    """Messages a second of both jobs over a backlog, in turn.
+
+    A first round is not counted: Java's code is still being compiled while the first job runs, and
+    the other one would have the good of it.
+    """
     rates: dict[str, list[float]] = {"broker": [], "identity": []}
     records, payload, seconds_in_engine = 1.0, 1.0, 0.0
-    for number in range(rounds):
-        progress(f"throughput: round {number + 1} of {rounds}, broker")
+    for number in range(rounds + 1):
+        progress(f"throughput: round {number} of {rounds}, broker")
         with bench.broker(available_now=True) as (job, query):
             rates["broker"].append(drained(query))
             messages = job.totals["messages"]
             records = job.totals["deliveries"] / messages
             payload = job.totals["output_bytes"] / job.totals["deliveries"]
             seconds_in_engine = job.totals["seconds"] / messages
-        progress(f"throughput: round {number + 1} of {rounds}, identity")
+        progress(f"throughput: round {number} of {rounds}, identity")
         copies = Copies(bench.outputs, round(records), round(payload))
         query = start_identity(
             bench.spark,
@@ -189,12 +212,13 @@ def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
             max_messages=_BATCH,
         )
         rates["identity"].append(drained(query))
-    ratios = [own / base for own, base in zip(rates["broker"], rates["identity"], strict=True)]
+    counted = {name: each[1:] for name, each in rates.items()}
+    ratios = [own / base for own, base in zip(counted["broker"], counted["identity"], strict=True)]
     return {
         "records_a_message": records,
         "bytes_a_record": payload,
         "engine_microseconds_a_message": seconds_in_engine * 1e6,
-        "messages_a_second": {name: statistics.median(each) for name, each in rates.items()},
+        "messages_a_second": {name: statistics.median(each) for name, each in counted.items()},
         "ratio": statistics.median(ratios),
         "ratios": ratios,
     }
@@ -223,7 +247,7 @@ def latency(
     spent: dict[str, list[dict[str, Any]]] = {"broker": [], "identity": []}
     for number in range(rounds):
         progress(f"latency: round {number + 1} of {rounds}, broker")
-        with bench.broker() as (_, query):
+        with bench.broker() as (job, query), following(job):
             caught_up(query)
             spent["broker"].append(under_load(bench, seconds, rate, seed=number))
         progress(f"latency: round {number + 1} of {rounds}, identity")
@@ -251,11 +275,13 @@ def latency(
 # Changes
 
 
-def changes(subscriptions: int, changed: int, rate: int, seconds: float) -> dict[str, object]:
+def changes(
+    subscriptions: int, filters: float, changed: int, rate: int, seconds: float
+) -> dict[str, object]:
     """What subscription changes under load do to batches, and when they are effective."""
-    with running(subscriptions) as bench:
+    with running(subscriptions, filters) as bench:
         phases: dict[str, float] = {}
-        with bench.broker(phases) as (job, query):
+        with bench.broker(phases) as (job, query), following(job):
             load = start_load(bench, seconds, rate, seed=7)
             first = first_delivery(bench)
             time.sleep(seconds / 3)
@@ -271,16 +297,16 @@ def changes(subscriptions: int, changed: int, rate: int, seconds: float) -> dict
                 written = time.perf_counter()
                 wanted = log.end() - 1
             while job.version < wanted:
-                job.follow()
                 time.sleep(0.01)
             effective = time.perf_counter() - written
             load.communicate()
             done = [each for each in query.recentProgress if each["numInputRows"]]
-            spent = [int(each["durationMs"]["triggerExecution"]) for each in done][2:]
+            spent = [int(each["durationMs"]["triggerExecution"]) for each in done][_WARM_BATCHES:]
         median = statistics.median(spent)
         return {
             "bench": "pipeline changes",
             "subscriptions": subscriptions,
+            "filters": filters,
             "changes": changed,
             "messages_a_second": rate,
             "start_seconds": {**phases, "first_delivery": first},
@@ -289,6 +315,24 @@ def changes(subscriptions: int, changed: int, rate: int, seconds: float) -> dict
             "median_batch_milliseconds": median,
             "slowest_batch": max(spent) / median,
         }
+
+
+@contextmanager
+def following(job: BrokerJob) -> Iterator[None]:
+    """Have a job keep its subscriptions up to date by a thread of its own, as `run` does it."""
+    stop = threading.Event()
+
+    def follow() -> None:
+        while not stop.wait(job.pause_seconds):
+            job.follow()
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        follower.join()
 
 
 def first_delivery(bench: Bench) -> float:
@@ -315,7 +359,12 @@ def caught_up(query: StreamingQuery) -> None:
 
 
 def under_load(bench: Bench, seconds: float, rate: int, seed: int) -> dict[str, Any]:
-    """Publish for a while at a rate; what a consumer saw of it."""
+    """Publish for a while at a rate; what a consumer saw of it.
+
+    Not of the first seconds: after a start, and at another load than before, Java's code is still
+    being compiled.
+    """
+    start_load(bench, _WARM_SECONDS, rate, seed + 1000).communicate()
     servers = bench.kafka.bootstrap_servers
     observer = bench.module("pipeline_observer", servers, "5", *bench.outputs[:_OBSERVED])
     assert observer.stdout is not None

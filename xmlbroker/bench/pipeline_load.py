@@ -18,7 +18,7 @@ def publish(
     servers: str, topic: str, count: int, *, values: int, rate: float = 0, seed: int = 1
 ) -> float:
     """Publish so many messages, at so many a second (0: as fast as can be); the seconds it took."""
-    messages = books.book_messages(min(count, 2_000), values, elements=140, seed=seed)
+    messages = books.feed_messages(min(count, 2_000), values, seed)
     producer = open_client(KafkaProducer, {"bootstrap_servers": servers}, linger_ms=2)
     started = time.perf_counter()
     for number in range(count):

@@ -7,7 +7,7 @@ of ten thousand, of which the messages' own values are a part.
 import random
 from dataclasses import asdict
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.matching.patterns import Predicates
 from xmlbroker.bench import workload
 from xmlbroker.bench.filter import contestant, make_engine
@@ -29,7 +29,7 @@ def run(rounds: int, count: int = 100_000) -> dict[str, object]:
     }
     labels = LabelPaths()
     matches = {
-        name: sum(len(engine.match(Message.parse(data, labels=labels))) for data in messages)
+        name: sum(len(engine.match(parse_message(data, labels=labels))) for data in messages)
         for name, engine in engines.items()
     }
     contestants = {name: contestant(engine, labels) for name, engine in engines.items()}

@@ -21,26 +21,20 @@ from streaming_jobs.statistics import resident_bytes
 from subscriptions.kafka_log import KafkaSubscriptionLog
 from xmlbroker.bench import books
 from xmlbroker.bench.measure import progress
-from xmlbroker.bench.pipeline import Bench, running, start_load
+from xmlbroker.bench.pipeline import Bench, following, running, start_load
 
 _CHANGES_A_MINUTE = 60
 
 
 def run(subscriptions: int, rate: int, minutes: float, every: float = 60.0) -> dict[str, object]:
     """The figures of a soak; a line of them on standard error each time they are taken."""
-    with running(subscriptions) as bench, bench.broker() as (job, _):
-        # The broker's own thread keeps the registry up to date here, as `run` does in production.
-        stop = threading.Event()
-        follower = threading.Thread(target=_follow, args=(job, stop))
-        follower.start()
+    with running(subscriptions) as bench, bench.broker() as (job, _), following(job):
         load = start_load(bench, minutes * 60, rate, seed=1)
         try:
             samples = list(_samples(bench, job, minutes * 60, every))
         finally:
             load.terminate()
             load.communicate()
-            stop.set()
-            follower.join()
     quarter = max(1, (len(samples) - 1) // 4)
     first, last = samples[1 : 1 + quarter], samples[-quarter:]
     return {
@@ -51,11 +45,6 @@ def run(subscriptions: int, rate: int, minutes: float, every: float = 60.0) -> d
         "samples": samples,
         "growth": {name: _median(last, name) / (_median(first, name) or 1) for name in samples[0]},
     }
-
-
-def _follow(job: BrokerJob, stop: threading.Event) -> None:
-    while not stop.wait(0.2):
-        job.follow()
 
 
 def _samples(

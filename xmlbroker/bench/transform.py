@@ -5,16 +5,18 @@ bind, and making all their groups. The message factory is timed apart, so are th
 BROKER 3 and the sharing of BROKER 5.
 """
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 
 from lxml import etree
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.documents.dtd import ElementGraph
 from broker.engine import Engine
 from broker.limits import ResultLimits
+from broker.loading import uncollected
 from broker.message_factory import MessageFactory, OutputFormat
 from broker.names import ExpandedName
 from broker.plan.build import Strategy
@@ -24,7 +26,7 @@ from broker.query import Flwr, parse
 from broker.runtime.executor import Executor
 from broker.runtime.planned import Planned, PlannedTogether
 from xmlbroker.bench import books
-from xmlbroker.bench.measure import compare, progress
+from xmlbroker.bench.measure import compare, progress, settle
 from xmlbroker.bench.parse import bare_parser
 
 _SIZES = ((10_000, 5_000), (100_000, 50_000), (100_000, 1_000))
@@ -64,13 +66,13 @@ def sharing(count: int, values: int = 1_000) -> dict[str, object]:
         alone.append(Planned(query, Strategy.FWR, Optimisation.Q_DTD, graph))
 
     def run_alone(data: bytes) -> None:
-        message = Message.parse(data)
+        message = parse_message(data)
         executor = Executor(message, limits)
         for plan in alone:
             plan.run(message, limits, executor)
 
     def run_together(data: bytes) -> None:
-        for _ in together.run(Message.parse(data), limits):
+        for _ in together.run(parse_message(data), limits):
             pass
 
     timings = compare(
@@ -112,7 +114,7 @@ def strategies(count: int, rounds: int, values: int = 100) -> dict[str, object]:
 
             def run_all(data: bytes, plans: list[Planned] = plans) -> None:
                 # Parsed anew: what a message remembers would be the first one's to find.
-                message = Message.parse(data)
+                message = parse_message(data)
                 executor = Executor(message, limits)
                 for plan in plans:
                     plan.run(message, limits, executor)
@@ -135,35 +137,32 @@ def measure(count: int, values: int, rounds: int) -> dict[str, object]:
     labels = LabelPaths()
     matches = groups = 0
     for data in messages:
-        for result in engine.results(Message.parse(data, labels=labels)):
+        for result in engine.results(parse_message(data, labels=labels)):
             matches += 1
             groups += len(result.groups)
     parser = bare_parser()
 
     def find(data: bytes) -> None:
-        for _ in engine.bindings(Message.parse(data, labels=labels)):
+        for _ in engine.bindings(parse_message(data, labels=labels)):
             pass
 
     def make_groups(data: bytes) -> None:
-        for _ in engine.results(Message.parse(data, labels=labels)):
+        for _ in engine.results(parse_message(data, labels=labels)):
             pass
 
     timings = compare(
         {
             "bare lxml parsing": lambda data: etree.fromstring(data, parser),
-            "node table": lambda data: Message.parse(data, labels=labels),
+            "node table": lambda data: parse_message(data, labels=labels),
             "found": find,
             "groups made": make_groups,
+            "delivered as XML": lambda data: engine.deliveries(parse_message(data, labels=labels)),
         },
         lambda number: books.book_messages(100, values, seed=100 + number),
         rounds,
     )
-    found, made = timings[2].microseconds, timings[3].microseconds
-    parsed = [parse(text) for text in queries[count:]]
-    started = time.perf_counter()
-    for number, query in enumerate(parsed):
-        engine.add(f"added{number}", query)
-    adding = time.perf_counter() - started
+    found, made, delivered = (each.microseconds for each in timings[2:])
+    adding = statistics.median(_seconds_to_add(engine, queries[count:]) for _ in range(5))
     return {
         "queries": count,
         "values": values,
@@ -171,40 +170,57 @@ def measure(count: int, values: int, rounds: int) -> dict[str, object]:
         "groups": groups / len(messages),
         "microseconds_per_group": (made - found) / (groups / len(messages)),
         "adds": _ADDED,
-        "adds_in_messages": adding * 1e6 / found,
+        "microseconds_per_add": adding * 1e6 / _ADDED,
+        "adds_in_messages": adding * 1e6 / delivered,
+        "adds_in_messages_found": adding * 1e6 / found,
         "loading_seconds": loading,
         "timings": [asdict(each) for each in timings],
     }
+
+
+def _seconds_to_add(engine: Engine, texts: list[str]) -> float:
+    """How long it takes to add queries; they are removed again."""
+    parsed = [parse(text) for text in texts]
+    settle()
+    started = time.perf_counter()
+    for number, query in enumerate(parsed):
+        engine.add(f"added{number}", query)
+    spent = time.perf_counter() - started
+    for number in range(len(parsed)):
+        engine.remove(f"added{number}")
+    return spent
 
 
 def load(queries: list[str]) -> tuple[Engine, float]:
     """An engine with these queries, and the seconds that it took to load them."""
     engine = Engine()
     started = time.perf_counter()
-    for number, text in enumerate(queries):
-        if number % 1000 == 0:
-            progress(f"loading query {number:,} of {len(queries):,}")
-        engine.add(f"s{number}", parse(text))
+    with uncollected():
+        for number, text in enumerate(queries):
+            if number % 1000 == 0:
+                progress(f"loading query {number:,} of {len(queries):,}")
+            engine.add(f"s{number}", parse(text))
     return engine, time.perf_counter() - started
 
 
 def factory() -> dict[str, float]:
     """Bytes a second of the message factory, against `lxml.tostring` of the same nodes."""
-    limits = ResultLimits()
+    most = ResultLimits().max_output
     ours = theirs = 0.0
     written = copied = 0
     engine, _ = load(["for $v in //section return <r>{$v/title}{$v//figure}</r>"])
     made: dict[Flwr, MessageFactory] = {}
     for data in books.book_messages(200, 100):
-        message = Message.parse(data)
+        message = parse_message(data)
+        tree = list(etree.fromstring(data).iter())
         for result in engine.results(message):
             of_query = made.setdefault(result.query, MessageFactory(result.query))
             started = time.perf_counter()
-            output = of_query.make(result.groups, message, OutputFormat.XML, limits)
+            output = of_query.make(result.groups, message, OutputFormat.XML, most)
             ours += time.perf_counter() - started
             written += len(output)
             nodes = [node for group in result.groups for items in group for node in items]
-            elements = [message.elements[node] for node in nodes if isinstance(node, int)]
+            elements = [tree[node - 1] for node in nodes if isinstance(node, int)]
             started = time.perf_counter()
             copied += sum(len(etree.tostring(each, with_tail=False)) for each in elements)
             theirs += time.perf_counter() - started

@@ -154,10 +154,17 @@ def bench_transform(rounds: int, as_json: bool) -> None:
         print_json(figures)
         return
     table = Table(
-        "queries", "matching", "µs", "found, to parsing", "groups", "µs a group", "1,000 adds"
+        "queries",
+        "matching",
+        "µs",
+        "found, to parsing",
+        "groups",
+        "µs a group",
+        "delivered, to parsing",
+        "1,000 adds",
     )
     for part in figures["parts"]:
-        found = part["timings"][2]
+        found, delivered = part["timings"][2], part["timings"][4]
         table.add_row(
             f"{part['queries']:,}",
             f"{part['matching_queries']:.0f}",
@@ -165,6 +172,7 @@ def bench_transform(rounds: int, as_json: bool) -> None:
             f"{found['ratio']:.2f} ({found['ratio_low']:.2f} … {found['ratio_high']:.2f})",
             f"{part['groups']:.0f}",
             f"{part['microseconds_per_group']:.2f}",
+            f"{delivered['ratio']:.2f}",
             f"{part['adds_in_messages']:.1f} messages",
         )
     Console().print(table)
@@ -260,6 +268,13 @@ def bench_soak(*, subscriptions: int, rate: int, minutes: float) -> None:
 
 @bench.command("pipeline")
 @click.option("--subscriptions", default=10_000, show_default=True, help="How many there are.")
+@click.option(
+    "--filters",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="The share of them that are filters.",
+)
 @click.option("--messages", default=20_000, show_default=True, help="The backlog to be read.")
 @click.option("--seconds", default=20.0, show_default=True, help="How long to measure latency.")
 @click.option("--rounds", default=3, show_default=True, help="How often the jobs take turns.")
@@ -271,6 +286,7 @@ def bench_soak(*, subscriptions: int, rate: int, minutes: float) -> None:
 def bench_pipeline(
     *,
     subscriptions: int,
+    filters: float,
     messages: int,
     seconds: float,
     rounds: int,
@@ -282,9 +298,9 @@ def bench_pipeline(
     from xmlbroker.bench import pipeline  # noqa: PLC0415 - imports Spark
 
     if changes:
-        print_json(pipeline.changes(subscriptions, changes, rate, seconds))
+        print_json(pipeline.changes(subscriptions, filters, changes, rate, seconds))
         return
-    figures: Any = pipeline.run(subscriptions, messages, seconds, rounds)
+    figures: Any = pipeline.run(subscriptions, filters, messages, seconds, rounds)
     if as_json:
         print_json(figures)
         return

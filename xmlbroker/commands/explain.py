@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from broker.documents import Message
+from broker.documents import parse_message
 from broker.documents.dtd import ElementGraph
 from broker.matching import YFilter
 from broker.matching.shape import shape_of
@@ -89,7 +89,7 @@ def explain(
         figures = describe([query for _, query in filters])
         print_json(figures) if as_json else show(figures)
     else:
-        message = Message.parse(read_document(document), context.settings.message)
+        message = parse_message(read_document(document), context.settings.message)
         for number, query in filters:
             verdict = why(query, message)
             if as_json:

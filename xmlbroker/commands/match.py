@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.errors import BrokerError, QueryError
 from broker.matching import ENGINES, Engine, YFilter
 from broker.matching.patterns import Predicates
@@ -77,7 +77,7 @@ def match(
     for document in with_progress(find_documents(documents), "Matching"):
         labels = labels.renewed()
         try:
-            message = Message.parse(read_document(document), context.settings.message, labels)
+            message = parse_message(read_document(document), context.settings.message, labels)
         except BrokerError as error:
             print_json(error_record(document, error))
             refused = True

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.documents.dtd import ElementGraph
 from broker.errors import BrokerError
 from broker.message_factory import MessageFactory, OutputFormat, check_template, groups_as_data
@@ -110,13 +110,14 @@ def _transform_one(
     context: Context,
 ) -> None:
     limits = context.settings.result
-    message = Message.parse(read_document(document), context.settings.message, labels)
+    message = parse_message(read_document(document), context.settings.message, labels)
     result = transformer.run(message, limits)
     if not result.groups:
         return
+    most = limits.max_output_bytes(len(message.data))
     if format is OutputFormat.XML:
-        click.echo(factory.make(result.groups, message, format, limits))
+        click.echo(factory.make(result.groups, message, format, most))
     else:
-        groups = groups_as_data(result, message, limits)
+        groups = groups_as_data(result, message, most)
         lists = list(transformer.query.list_names())
         print_json({"document": document.name, "lists": lists, "groups": groups})

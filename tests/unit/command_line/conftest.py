@@ -1,5 +1,6 @@
 """Run the command line as a person would, in this process."""
 
+import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,8 @@ Run = Callable[..., Ran]
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Run `xmlbroker` with arguments, in an empty directory."""
     monkeypatch.chdir(tmp_path)
+    # The Spark of other tests, in this process, is not what a command's errors are of.
+    monkeypatch.setattr(logging.getLogger("org.apache"), "propagate", False)
 
     def run_command(*arguments: str | Path) -> Ran:
         monkeypatch.setattr(sys, "argv", ["xmlbroker", *map(str, arguments)])

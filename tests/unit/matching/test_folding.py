@@ -3,7 +3,7 @@
 import itertools
 import random
 
-from broker.documents import LabelPaths, Message
+from broker.documents import LabelPaths, parse_message
 from broker.matching import YFilter
 from broker.matching.automaton import Automaton
 from broker.query import Filter, parse
@@ -19,7 +19,7 @@ def make(text: str) -> Filter:
 
 def test_automata_stay_few_while_filters_come(labels: LabelPaths) -> None:
     engine = YFilter(settle_above=10)
-    message = Message.parse(MESSAGE, labels=labels)
+    message = parse_message(MESSAGE, labels=labels)
     for number in range(3_000):
         engine.add(make(f"/r/a[@k = {number}]"))
         if number % 7 == 0:
@@ -34,7 +34,7 @@ def test_automata_stay_few_while_filters_come(labels: LabelPaths) -> None:
 
 def test_removed_filters_leave_the_automata(labels: LabelPaths) -> None:
     engine = YFilter(settle_above=10)
-    message = Message.parse(MESSAGE, labels=labels)
+    message = parse_message(MESSAGE, labels=labels)
     numbers = [engine.add(make(f"/r/a[@k = {number}]")) for number in range(2_000)]
     engine.match(message)
     states = engine.describe().states
@@ -51,7 +51,7 @@ def test_removed_filters_leave_the_automata(labels: LabelPaths) -> None:
 
 def test_a_message_does_a_bounded_part_of_folding(labels: LabelPaths) -> None:
     engine = YFilter(settle_above=10)
-    message = Message.parse(MESSAGE, labels=labels)
+    message = parse_message(MESSAGE, labels=labels)
     for size in (2_000, 1_500):
         for number in range(size):
             engine.add(make(f"/r/a[@k{size} = {number}]"))
@@ -69,7 +69,7 @@ def test_a_message_does_a_bounded_part_of_folding(labels: LabelPaths) -> None:
 
 def test_what_folding_makes_is_warm(labels: LabelPaths) -> None:
     engine = YFilter(settle_above=10)
-    message = Message.parse(MESSAGE, labels=labels)
+    message = parse_message(MESSAGE, labels=labels)
     for prefix in "xy":
         for number in range(40):
             engine.add(make(f"/r/a[@k = {number}][{prefix}]/b"))
@@ -85,7 +85,7 @@ def test_what_folding_makes_is_warm(labels: LabelPaths) -> None:
 def test_a_filter_that_dies_while_it_is_folded_stays_dead(labels: LabelPaths) -> None:
     for delay in range(0, 120, 3):
         engine = YFilter(settle_above=10)
-        message = Message.parse(MESSAGE, labels=labels)
+        message = parse_message(MESSAGE, labels=labels)
         numbers = []
         for kind in ("a", "*"):
             numbers += [engine.add(make(f"/r/{kind}[@k < {n}]")) for n in range(2, 60)]
@@ -100,7 +100,7 @@ def test_a_filter_that_dies_while_it_is_folded_stays_dead(labels: LabelPaths) ->
 
 def test_a_small_automaton_does_not_keep_others_from_being_folded(labels: LabelPaths) -> None:
     engine = YFilter(settle_above=10)
-    message = Message.parse(MESSAGE, labels=labels)
+    message = parse_message(MESSAGE, labels=labels)
     numbers = [engine.add(make(f"/r/a{n}")) for n in range(60)]
     engine.match(message)
     for number in numbers[:50]:
@@ -115,7 +115,7 @@ def test_a_small_automaton_does_not_keep_others_from_being_folded(labels: LabelP
 
 def test_an_engine_that_was_emptied_has_no_automata(labels: LabelPaths) -> None:
     engine = YFilter(settle_above=10)
-    message = Message.parse(MESSAGE, labels=labels)
+    message = parse_message(MESSAGE, labels=labels)
     engine.fold()
     for number in [engine.add(make(f"/r/a{n}")) for n in range(60)]:
         engine.match(message)
