@@ -12,6 +12,7 @@ from broker.metrics import EngineMetrics
 from broker.plan.group_plan import GroupPlan
 from broker.query import Flwr
 from broker.query.shapes import Shape
+from broker.query.syntax import Literal
 from broker.results import Result
 from broker.runtime.group_writer import GroupWriter
 from broker.runtime.groups import Groups
@@ -35,6 +36,8 @@ class Transformation:
     query: Flwr
     plan: GroupPlan | Planned | None = None
     """None if it is walked, or has its plan together with others."""
+    constants: tuple[Literal, ...] = ()
+    """Those of the plan's keys."""
     maker: "ResultMaker | None" = None
     """Found when there is a first result."""
     subscribers: dict[str, OutputFormat] = field(default_factory=dict)
@@ -115,6 +118,8 @@ class Deliveries:
             plan, limits = transformation.plan, self._makers.limits
             assert isinstance(plan, GroupPlan)
             try:
+                if bound is None:
+                    bound = groups.bound(plan, transformation.constants, limits)
                 bound = groups.ordered(plan, bound, limits)
             except ResultError:
                 return False

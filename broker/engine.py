@@ -117,7 +117,8 @@ class Engine:
         """
         if isinstance(query, Flwr) and format is OutputFormat.XML:
             check_template(query)
-        self.remove(subscription)
+        if subscription in self._places:
+            self.remove(subscription)
         if isinstance(query, Filter):
             self._add_filter(subscription, query)
             return
@@ -127,8 +128,6 @@ class Engine:
             if not self._add_unmatched(transformation):
                 self._add_to_matcher(subscription, transformation, format)
                 return
-            self._unmatched[query] = transformation
-            self.transformations[self._way(transformation)] += 1
         transformation.subscribers[subscription] = format
         self._places[subscription] = _Place(None, transformation.query)
 
@@ -152,14 +151,14 @@ class Engine:
             known = self._unmatched.get(made)
             if known is not None:
                 return known
-            plan = self._plans.plan(made)
+            plan, constants = self._plans.plan(made)
         except (NotIndexedError, NotGroupedError):
             return None
-        transformation = Transformation(made, plan, is_filter=True)
-        if not self._index.add(transformation, plan):
+        transformation = Transformation(made, plan, constants, is_filter=True)
+        if not self._index.add(transformation, plan, constants):
             return None
         self._unmatched[made] = transformation
-        self.transformations[self._way(transformation)] += 1
+        self.transformations["indexed filter"] += 1
         return transformation
 
     def _add_unmatched(self, transformation: Transformation) -> bool:
@@ -170,16 +169,24 @@ class Engine:
                 self._together.add(transformation, query)
             except NotPlannedError:
                 return False
-            return True
-        if self.choice is Choice.REFERENCE:
-            return False
-        try:
-            plan = transformation.plan = self._plans.plan(query)
-        except NotGroupedError:
-            with suppress(NotPlannedError):
-                transformation.plan = Planned(query, Strategy.FWR, self.optimisation, self.graph)
-            return False
-        return self._index.add(transformation, plan)
+            self.transformations["shared-plan"] += 1
+        else:
+            if self.choice is Choice.REFERENCE:
+                return False
+            try:
+                plan, constants = self._plans.plan(query)
+            except NotGroupedError:
+                with suppress(NotPlannedError):
+                    transformation.plan = Planned(
+                        query, Strategy.FWR, self.optimisation, self.graph
+                    )
+                return False
+            transformation.plan, transformation.constants = plan, constants
+            if not self._index.add(transformation, plan, constants):
+                return False
+            self.transformations["indexed"] += 1
+        self._unmatched[query] = transformation
+        return True
 
     def _add_to_matcher(
         self, subscription: str, made: Transformation, format: OutputFormat
@@ -208,7 +215,9 @@ class Engine:
                     self._together.remove(transformation)
                 else:
                     assert isinstance(transformation.plan, GroupPlan)
-                    self._index.remove(transformation, transformation.plan)
+                    self._index.remove(
+                        transformation, transformation.plan, transformation.constants
+                    )
             return True
         members = self._members[place.number]
         if place.query is None:
@@ -367,7 +376,9 @@ class Engine:
             if not plan.is_conforming(executor):
                 self.metrics.dtd_fallbacks += 1
             return plan.run(message, self.result_limits, executor)
-        return groups.make(plan, bound, self.result_limits)
+        if bound is None:
+            bound = groups.bound(plan, transformation.constants, self.result_limits)
+        return Result(transformation.query, groups.make(plan, bound, self.result_limits))
 
     def explain(self, subscription: str) -> list[str]:
         """How a subscription is answered, a line for each thing to know; KeyError if unknown."""

@@ -31,6 +31,7 @@ from broker.query.syntax import (
     End,
     EndKind,
     Exists,
+    Literal,
     NameTest,
     Not,
     Operand,
@@ -147,28 +148,26 @@ class PathTable:
 
 
 class WhereKey(NamedTuple):
-    """A comparison of a path's values with a constant."""
+    """A comparison of a path's values with a constant, which each query has its own of."""
 
     path: PlainPath
     operator: Operator
-    constant: str | float
 
-    def holds(self, groups: "Groups", node: int) -> bool:
+    def holds(self, groups: "Groups", node: int, constant: Literal) -> bool:
         """Whether a bound element passes."""
         values = groups.values(self.path, node)
-        if self.operator is Operator.EQ and isinstance(self.constant, str):
-            return self.constant in values
-        return any(compare(value, self.operator, self.constant) for value in values)
+        if self.operator is Operator.EQ and isinstance(constant, str):
+            return constant in values
+        return any(compare(value, self.operator, constant) for value in values)
 
 
 class GroupPlan(NamedTuple):
-    """What to do for one query."""
+    """What to do for a query, and for others that differ only in the constants of its keys."""
 
-    query: Flwr
     binding: PlainPath | Path
     """Plain if it has no predicates; else it is walked."""
     keys: tuple[WhereKey, ...]
-    """The parts of `where` that the plan is found by, among all plans (BROKER 5.2)."""
+    """The parts of `where` that queries are found by, among all queries (BROKER 5.2)."""
     rest: Test | None
     """The rest of `where`."""
     lists: Lists
@@ -180,8 +179,8 @@ class NotGroupedError(Exception):
     """The rule can't fire; says which condition isn't met."""
 
 
-def group_plan(query: Flwr, paths: PathTable) -> GroupPlan:
-    """The plan of a query, or `NotGroupedError`."""
+def group_plan(query: Flwr, paths: PathTable) -> tuple[GroupPlan, tuple[Literal, ...]]:
+    """The plan of a query and the constants of its keys, or `NotGroupedError`."""
     return _Planner(query, paths).plan()
 
 
@@ -190,7 +189,7 @@ class _Planner:
         self.query = query
         self.paths = paths
 
-    def plan(self) -> GroupPlan:
+    def plan(self) -> tuple[GroupPlan, tuple[Literal, ...]]:
         query = self.query
         if query.binding.end is not None:
             raise NotGroupedError("1: the binding path ends with attributes or text")
@@ -201,14 +200,14 @@ class _Planner:
         if query.where is not None:
             parts = query.where.operands if isinstance(query.where, And) else (query.where,)
         keys = _keys(parts)
-        return GroupPlan(
-            query,
+        plan = GroupPlan(
             binding,
             tuple([self.where_key(key) for key in keys]),
             self.all_of(tuple([part for part in parts if part not in keys])),
             self.paths.intern_lists(tuple([self.part(each.value) for each in query.embedded()])),
             tuple([(self.make_key(key), key.descending) for key in query.order_by]),
         )
+        return plan, tuple([key.literal for key in keys])
 
     def all_of(self, parts: tuple[Condition, ...]) -> Test | None:
         if not parts:
@@ -217,7 +216,7 @@ class _Planner:
 
     def where_key(self, key: Comparison) -> WhereKey:
         assert isinstance(key.operand, Path)
-        return WhereKey(self.path(key.operand), key.operator, key.literal)
+        return WhereKey(self.path(key.operand), key.operator)
 
     def path(self, path: Path) -> PlainPath:
         flat = without_let(path, self.query)

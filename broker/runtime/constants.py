@@ -9,8 +9,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from broker.plan.group_plan import GroupPlan, PlainPath, WhereKey
-from broker.query.syntax import Operator
+from broker.plan.group_plan import GroupPlan, PlainPath
+from broker.query.syntax import Literal, Operator
 
 Member = TypeVar("Member", bound=Hashable)
 
@@ -94,7 +94,7 @@ Orders = dict[tuple[Signature[Member], Operator], Ordered[Member]]
 class Constants(Generic[Member]):
     """What is asked of the elements of one name, or of one of their attributes."""
 
-    __slots__ = ("number_orders", "numbers", "text_orders", "texts")
+    __slots__ = ("is_texts_alone", "number_orders", "numbers", "text_orders", "texts")
 
     def __init__(self) -> None:
         self.texts: dict[str, Entry[Member]] = {}
@@ -102,26 +102,26 @@ class Constants(Generic[Member]):
         self.numbers: dict[float, Entry[Member]] = {}
         self.text_orders: Orders[Member] = {}
         self.number_orders: Orders[Member] = {}
-
-    @property
-    def is_texts_alone(self) -> bool:
+        self.is_texts_alone = True
         """Whether values have only to be looked up, as they are."""
-        return not (self.numbers or self.text_orders or self.number_orders)
 
     def is_empty(self) -> bool:
         """Whether nothing is asked."""
         return self.is_texts_alone and not self.texts
 
-    def entry(self, signature: Signature[Member], key: WhereKey) -> Entry[Member] | None:
+    def entry(
+        self, signature: Signature[Member], operator: Operator, constant: Literal
+    ) -> Entry[Member] | None:
         """The entry of a constant, made if there is none; None if too many are beside it."""
-        if key.operator is not Operator.EQ:
-            orders = self._orders(key)
-            if (signature, key.operator) not in orders and len(orders) >= _MOST_SIGNATURES:
+        if operator is not Operator.EQ:
+            orders = self._orders(constant)
+            if (signature, operator) not in orders and len(orders) >= _MOST_SIGNATURES:
                 return None
-            ordered = orders.setdefault((signature, key.operator), Ordered())
-            return ordered.entry(signature, key.constant)
-        equal = self._equal(key)
-        first = entry = equal.get(key.constant)
+            self.is_texts_alone = False
+            ordered = orders.setdefault((signature, operator), Ordered())
+            return ordered.entry(signature, constant)
+        equal = self._equal(constant)
+        first = entry = equal.get(constant)
         signatures = 0
         while entry is not None:
             if entry.signature is signature:
@@ -130,31 +130,38 @@ class Constants(Generic[Member]):
             signatures += 1
         if signatures >= _MOST_SIGNATURES:
             return None
-        made = equal[key.constant] = Entry(signature, first)
+        if equal is not self.texts:
+            self.is_texts_alone = False
+        made = equal[constant] = Entry(signature, first)
         return made
 
-    def drop(self, signature: Signature[Member], key: WhereKey) -> None:
+    def drop(self, signature: Signature[Member], operator: Operator, constant: Literal) -> None:
         """Forget a constant."""
-        if key.operator is not Operator.EQ:
-            orders = self._orders(key)
-            orders[signature, key.operator].drop(key.constant)
-            if not orders[signature, key.operator].entries:
-                del orders[signature, key.operator]
-            return
-        equal = self._equal(key)
-        entry = equal[key.constant]
+        if operator is not Operator.EQ:
+            orders = self._orders(constant)
+            orders[signature, operator].drop(constant)
+            if not orders[signature, operator].entries:
+                del orders[signature, operator]
+        else:
+            self._drop_equal(signature, constant)
+        if not self.is_texts_alone:
+            self.is_texts_alone = not (self.numbers or self.text_orders or self.number_orders)
+
+    def _drop_equal(self, signature: Signature[Member], constant: Literal) -> None:
+        equal = self._equal(constant)
+        entry = equal[constant]
         if entry.signature is not signature:
             while entry.next is not None and entry.next.signature is not signature:
                 entry = entry.next
             assert entry.next is not None
             entry.next = entry.next.next
         elif entry.next is not None:
-            equal[key.constant] = entry.next
+            equal[constant] = entry.next
         else:
-            del equal[key.constant]
+            del equal[constant]
 
-    def _orders(self, key: WhereKey) -> Orders[Member]:
-        return self.text_orders if isinstance(key.constant, str) else self.number_orders
+    def _orders(self, constant: Literal) -> Orders[Member]:
+        return self.text_orders if isinstance(constant, str) else self.number_orders
 
-    def _equal(self, key: WhereKey) -> dict[str | float, Entry[Member]]:
-        return self.texts if isinstance(key.constant, str) else self.numbers  # type: ignore[return-value]
+    def _equal(self, constant: Literal) -> dict[Literal, Entry[Member]]:
+        return self.texts if isinstance(constant, str) else self.numbers  # type: ignore[return-value]

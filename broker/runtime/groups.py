@@ -17,8 +17,8 @@ from broker.documents.labels import ROOT_LABEL
 from broker.errors import ResultError
 from broker.limits import ResultLimits
 from broker.plan.group_plan import GroupPlan, Lists, PlainPath, PlanStep
-from broker.query.syntax import EndKind, Path
-from broker.results import AttributeNode, Group, Node, Result, too_many_items
+from broker.query.syntax import EndKind, Literal, Path
+from broker.results import AttributeNode, Group, Node, too_many_items
 from broker.runtime.reached import LARGEST_TABLE, reached_labels
 
 _NO_NODES: list[int] = []
@@ -64,12 +64,8 @@ class Groups:
             children.setdefault(self.message.labels.parents[label], []).append(label)
         return children
 
-    def run(self, plan: GroupPlan, limits: ResultLimits) -> Result:
-        """The groups of a plan."""
-        return self.make(plan, None, limits)
-
-    def make(self, plan: GroupPlan, bound: list[int] | None, limits: ResultLimits) -> Result:
-        """The groups of a plan, whose bound elements may be known."""
+    def make(self, plan: GroupPlan, bound: list[int], limits: ResultLimits) -> list[Group]:
+        """The groups of a plan, of the elements that pass `where`."""
         made = self._groups.get(plan.lists)
         if made is None:
             made = self._groups[plan.lists] = {}
@@ -84,24 +80,24 @@ class Groups:
             if items > limits.max_items:
                 raise too_many_items(limits.max_items)
             groups.append(group)
-        return Result(plan.query, groups)
+        return groups
 
-    def ordered(self, plan: GroupPlan, bound: list[int] | None, limits: ResultLimits) -> list[int]:
-        """The bound elements of a plan in the order that it has them in; they may be known."""
-        if bound is None:
-            bound = self._bound(plan, limits)
+    def ordered(self, plan: GroupPlan, bound: list[int], limits: ResultLimits) -> list[int]:
+        """The bound elements of a plan in the order that it has them in."""
         _refuse_bindings(len(bound), limits)
         for make_key, is_descending in reversed(plan.order_by):
             keys = {node: make_key(self, node) for node in bound}
             bound = sorted(bound, key=keys.__getitem__, reverse=is_descending)
         return bound
 
-    def _bound(self, plan: GroupPlan, limits: ResultLimits) -> list[int]:
-        """The elements that a plan's groups are of."""
+    def bound(
+        self, plan: GroupPlan, constants: tuple[Literal, ...], limits: ResultLimits
+    ) -> list[int]:
+        """The elements that pass `where`, rising."""
         known = self.bindings(plan.binding)
         _refuse_bindings(len(known), limits)
-        for key in plan.keys:
-            known = [node for node in known if key.holds(self, node)]
+        for key, constant in zip(plan.keys, constants, strict=True):
+            known = [node for node in known if key.holds(self, node, constant)]
         rest = plan.rest
         return known if rest is None else [node for node in known if rest(self, node)]
 

@@ -12,6 +12,7 @@ from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable, group_
 from broker.plan.optimise import Optimisation
 from broker.plan.text import plan_text
 from broker.query import Flwr
+from broker.query.syntax import Literal
 from broker.results import Result
 from broker.runtime.groups import Groups
 from broker.runtime.planned import Planned
@@ -39,7 +40,8 @@ class Transformer:
         graph: ElementGraph | None = None,
     ) -> None:
         self.query = query
-        self.groups: GroupPlan | None = None
+        self.groups: tuple[GroupPlan, tuple[Literal, ...]] | None = None
+        """The plan, and the constants of its keys."""
         self.planned: Planned | None = None
         self.notes: list[str] = []
         """Why another strategy was not taken."""
@@ -58,7 +60,9 @@ class Transformer:
     def run(self, message: Message, limits: ResultLimits) -> Result:
         """The groups that the query makes of a message."""
         if self.groups is not None:
-            return Groups(message).run(self.groups, limits)
+            groups, (plan, constants) = Groups(message), self.groups
+            bound = groups.bound(plan, constants, limits)
+            return Result(self.query, groups.make(plan, bound, limits))
         if self.planned is not None:
             return self.planned.run(message, limits)
         return reference.transform(self.query, message, limits)

@@ -20,7 +20,7 @@ from typing import Generic
 from broker.documents.labels import LabelPaths
 from broker.documents.message import Kind
 from broker.plan.group_plan import GroupPlan, PlainPath, WhereKey
-from broker.query.syntax import End
+from broker.query.syntax import End, Literal
 from broker.runtime.asked import Asked, Probe
 from broker.runtime.bound_above import bound_above
 from broker.runtime.constants import Constants, Entry, Member, Orders, Signature
@@ -65,17 +65,17 @@ class WhereIndex(Generic[Member]):
 
     # Members
 
-    def add(self, member: Member, plan: GroupPlan) -> bool:
+    def add(self, member: Member, plan: GroupPlan, constants: tuple[Literal, ...]) -> bool:
         """Take a member; False if it can't be found by its constants."""
-        binding = plan.binding
-        if not plan.keys or not isinstance(binding, PlainPath):
+        binding, keys = plan.binding, plan.keys
+        if not keys or not isinstance(binding, PlainPath):
             return False
         entries: list[Entry[Member]] = []
-        for key in plan.keys:
-            entry = self._take(binding, key)
+        for key, constant in zip(keys, constants, strict=True):
+            entry = self._take(binding, key, constant)
             if entry is None:
-                for taken in plan.keys[: len(entries)]:
-                    self._release(binding, taken)
+                for taken in zip(keys[: len(entries)], constants, strict=False):
+                    self._release(binding, *taken)
                 return False
             entries.append(entry)
         first = entries[0]
@@ -88,24 +88,23 @@ class WhereIndex(Generic[Member]):
         self._size += 1
         return True
 
-    def remove(self, member: Member, plan: GroupPlan) -> None:
+    def remove(self, member: Member, plan: GroupPlan, constants: tuple[Literal, ...]) -> None:
         """Drop a member that was taken, and all that only it asked for."""
-        binding = plan.binding
+        binding, first = plan.binding, plan.keys[0]
         assert isinstance(binding, PlainPath)
-        entry = self._take(binding, plan.keys[0])
+        signature = self._signatures[binding, first.path]
+        entry = signature.constants.entry(signature, first.operator, constants[0])
         assert entry is not None
-        entry.users -= 1
-        self._signatures[binding, plan.keys[0].path].users -= 1
         if entry.tested is None or entry.tested.pop(member, None) is None:
             assert entry.untested is not None
             del entry.untested[member]
             entry.untested = entry.untested or None
-        for key in plan.keys:
-            self._release(binding, key)
+        for key, constant in zip(plan.keys, constants, strict=True):
+            self._release(binding, key, constant)
         self._size -= 1
 
-    def _take(self, binding: PlainPath, key: WhereKey) -> Entry[Member] | None:
-        """One more user of a key's entry."""
+    def _take(self, binding: PlainPath, key: WhereKey, constant: Literal) -> Entry[Member] | None:
+        """One more user of the entry of a key and a constant."""
         signature = self._signatures.get((binding, key.path))
         if signature is None:
             made = self._make_signature(binding, key.path)
@@ -114,7 +113,7 @@ class WhereIndex(Generic[Member]):
             signature = made
         constants = signature.constants
         was_texts_alone = constants.is_texts_alone
-        entry = constants.entry(signature, key)
+        entry = constants.entry(signature, key.operator, constant)
         if was_texts_alone and not constants.is_texts_alone:
             self.asked.clear()
         if entry is None:
@@ -137,15 +136,15 @@ class WhereIndex(Generic[Member]):
             self.asked.clear()
         return Signature(binding, path, probe.constants)
 
-    def _release(self, binding: PlainPath, key: WhereKey) -> None:
+    def _release(self, binding: PlainPath, key: WhereKey, constant: Literal) -> None:
         """One user less."""
         signature = self._signatures[binding, key.path]
         constants = signature.constants
-        entry = constants.entry(signature, key)
+        entry = constants.entry(signature, key.operator, constant)
         assert entry is not None
         entry.users -= 1
         if not entry.users:
-            constants.drop(signature, key)
+            constants.drop(signature, key.operator, constant)
         signature.users -= 1
         if not signature.users:
             del self._signatures[binding, key.path]
