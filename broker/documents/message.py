@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from broker.documents.labels import LabelPaths
+from broker.documents.made_once import made_once
 from broker.errors import MessageError
 from broker.limits import MessageLimits
 from broker.names import ExpandedName
@@ -53,29 +54,17 @@ class Kind(Protocol):
 class Message(ABC):
     """A parsed message. Ids run from 0, the document, to `last`."""
 
-    __slots__ = (
-        "_children",
-        "_ends",
-        "_label_paths",
-        "_parents",
-        "_positions",
-        "_value_ends",
-        "_widths",
-        "data",
-        "labels",
-    )
+    __slots__ = ("__dict__", "data", "labels")
+
+    label_paths: list[int]
+    """The label path of each node."""
+    kinds: Sequence[Kind]
+    """The kind of each node."""
 
     def __init__(self, data: bytes, labels: LabelPaths) -> None:
         self.data = data
         self.labels = labels
         """The table that the label paths are coded in."""
-        self._label_paths: list[int] | None = None
-        self._parents: list[int] | None = None
-        self._ends: list[int] | None = None
-        self._children: list[list[int]] | None = None
-        self._positions: list[int] | None = None
-        self._value_ends: list[int] | None = None
-        self._widths: list[int] | None = None
 
     def __len__(self) -> int:
         """The number of elements."""
@@ -89,46 +78,31 @@ class Message(ABC):
         return len(self.label_paths) - 1
 
     @property
-    def label_paths(self) -> list[int]:
-        """The label path of each node."""
-        if self._label_paths is None:
-            self._label_paths = self._find_label_paths()
-        return self._label_paths
-
-    @abstractmethod
-    def _find_label_paths(self) -> list[int]:
-        """The label path of each node."""
-
-    @property
     @abstractmethod
     def distinct_label_paths(self) -> set[int]:
         """The label paths that the message has, that of the document among them."""
 
-    @property
+    @made_once
     def parents(self) -> list[int]:
         """The parent of each node; that of the document is -1."""
-        if self._parents is None:
-            depths = self.labels.depths
-            parents = [-1]
-            open_nodes = [DOCUMENT] * (self.labels.deepest + 1)
-            for node, label in enumerate(self.label_paths[1:], start=1):
-                depth = depths[label]
-                parents.append(open_nodes[depth - 1])
-                open_nodes[depth] = node
-            self._parents = parents
-        return self._parents
+        depths = self.labels.depths
+        parents = [-1]
+        open_nodes = [DOCUMENT] * (self.labels.deepest + 1)
+        for node, label in enumerate(self.label_paths[1:], start=1):
+            depth = depths[label]
+            parents.append(open_nodes[depth - 1])
+            open_nodes[depth] = node
+        return parents
 
-    @property
+    @made_once
     def ends(self) -> list[int]:
         """The last node of each node's subtree: descendants of n are n + 1 … ends[n]."""
-        if self._ends is None:
-            parents = self.parents
-            ends = list(range(self.last + 1))
-            for node in range(self.last, 0, -1):
-                parent = parents[node]
-                ends[parent] = max(ends[parent], ends[node])
-            self._ends = ends
-        return self._ends
+        parents = self.parents
+        ends = list(range(self.last + 1))
+        for node in range(self.last, 0, -1):
+            parent = parents[node]
+            ends[parent] = max(ends[parent], ends[node])
+        return ends
 
     def parent(self, node: int) -> int:
         """The parent of a node, -1 for the document."""
@@ -140,12 +114,14 @@ class Message(ABC):
 
     def children(self, node: int) -> list[int]:
         """The child elements of a node, in document order."""
-        if self._children is None:
-            children: list[list[int]] = [[] for _ in range(self.last + 1)]
-            for child, parent in enumerate(self.parents[1:], start=1):
-                children[parent].append(child)
-            self._children = children
         return self._children[node]
+
+    @made_once
+    def _children(self) -> list[list[int]]:
+        children: list[list[int]] = [[] for _ in range(self.last + 1)]
+        for child, parent in enumerate(self.parents[1:], start=1):
+            children[parent].append(child)
+        return children
 
     def name(self, node: int) -> ExpandedName:
         """The expanded name of an element."""
@@ -153,22 +129,17 @@ class Message(ABC):
 
     def position(self, node: int) -> int:
         """The position of an element among its siblings of the same name, from 1."""
-        if self._positions is None:
-            positions = [1] * (self.last + 1)
-            seen: dict[tuple[int, int], int] = {}
-            for each, (parent, label) in enumerate(
-                zip(self.parents, self.label_paths, strict=True)
-            ):
-                positions[each] = seen[parent, label] = seen.get((parent, label), 0) + 1
-            self._positions = positions
         return self._positions[node]
 
-    # Values
+    @made_once
+    def _positions(self) -> list[int]:
+        positions = [1] * (self.last + 1)
+        seen: dict[tuple[int, int], int] = {}
+        for each, (parent, label) in enumerate(zip(self.parents, self.label_paths, strict=True)):
+            positions[each] = seen[parent, label] = seen.get((parent, label), 0) + 1
+        return positions
 
-    @property
-    @abstractmethod
-    def kinds(self) -> Sequence[Kind]:
-        """The kind of each node."""
+    # Values
 
     @property
     @abstractmethod
@@ -183,19 +154,15 @@ class Message(ABC):
     def values(self) -> Sequence[str]:
         """The values of all attributes, element by element, as their kinds number them."""
 
-    @property
+    @made_once
     def widths(self) -> list[int]:
         """How many of those each node has."""
-        if self._widths is None:
-            self._widths = list(map(_WIDTH, self.kinds))
-        return self._widths
+        return list(map(_WIDTH, self.kinds))
 
-    @property
+    @made_once
     def value_ends(self) -> list[int]:
         """For each node, how many of those are its own or come before them."""
-        if self._value_ends is None:
-            self._value_ends = list(accumulate(self.widths))
-        return self._value_ends
+        return list(accumulate(self.widths))
 
     def owners(self, numbers: Iterable[int]) -> list[int]:
         """The elements that values are of."""

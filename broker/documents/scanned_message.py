@@ -8,6 +8,7 @@ import numpy as np
 
 from broker.documents.cutting import Pieces
 from broker.documents.labels import NO_ELEMENT, LabelPaths
+from broker.documents.made_once import made_once
 from broker.documents.message import DOCUMENT, Message, TextNode
 from broker.documents.scanning import Place
 from broker.names import ExpandedName
@@ -21,42 +22,23 @@ class ScannedMessage(Message):
     Tags are numbered from 1, as they come; 0 is before all of them, and the document's.
     """
 
-    __slots__ = ("_begins", "_brackets", "_kinds", "_pieces", "_tags", "_trail")
+    __slots__ = ("_begins", "_pieces", "_trail", "kinds", "label_paths", "tags")
+
+    kinds: list[Place]
 
     def __init__(self, data: bytes, pieces: Pieces, trail: list[Place], labels: LabelPaths) -> None:
         super().__init__(data, labels)
         self._pieces = pieces
         self._trail = trail
-        self._begins: list[bool] | None = None
-        self._tags: list[int] | None = None
-        self._kinds: list[Place] | None = None
-        self._brackets: memoryview | None = None
+        self._begins = begins = [place.begins for place in trail]
+        """Whether each tag begins a node."""
+        self.kinds = kinds = list(compress(trail, begins))
+        """The kind of each node: the place that its tag leads to."""
+        self.tags = list(compress(range(len(trail)), begins))
+        """The tag that each node begins with."""
+        self.label_paths = [kind.label for kind in kinds]
 
     # Structure
-
-    @property
-    def begins(self) -> list[bool]:
-        """Whether each tag begins a node."""
-        if self._begins is None:
-            self._begins = [place.begins for place in self._trail]
-        return self._begins
-
-    @property
-    def tags(self) -> list[int]:
-        """The tag that each node begins with."""
-        if self._tags is None:
-            self._tags = list(compress(range(len(self._trail)), self.begins))
-        return self._tags
-
-    @property
-    def kinds(self) -> list[Place]:
-        """The kind of each node: the place that its tag leads to."""
-        if self._kinds is None:
-            self._kinds = list(compress(self._trail, self.begins))
-        return self._kinds
-
-    def _find_label_paths(self) -> list[int]:
-        return [kind.label for kind in self.kinds]
 
     @property
     def distinct_label_paths(self) -> set[int]:
@@ -76,7 +58,7 @@ class ScannedMessage(Message):
     @property
     def leaf_texts(self) -> list[str]:
         """The string value of each element that may have content, but has no elements in it."""
-        return list(compress(self._pieces.texts, self.begins))
+        return list(compress(self._pieces.texts, self._begins))
 
     @property
     def values(self) -> list[str]:
@@ -132,8 +114,6 @@ class ScannedMessage(Message):
     def copies(self, nodes: Collection[int], most: int) -> list[bytes]:
         """Elements as they are written in the message, with the namespaces that they inherit."""
         body, brackets = self._pieces.body, self._brackets
-        if brackets is None:
-            brackets = self._brackets = _brackets(body)
         tags, trail = self.tags, self._trail
         copies = []
         size = 0
@@ -158,6 +138,13 @@ class ScannedMessage(Message):
                 break
         return copies
 
+    @made_once
+    def _brackets(self) -> memoryview:
+        """Where the angle brackets are; they alternate."""
+        # No list: that would take longer to make than all the rest.
+        is_bracket = np.frombuffer(self._pieces.body.translate(_IS_BRACKET), np.bool_)
+        return is_bracket.nonzero()[0].data
+
     def has_default_namespace(self, node: int) -> bool:
         """Whether names without prefix are in a namespace at this node."""
         return "" in self.kinds[node].scope
@@ -170,9 +157,3 @@ class ScannedMessage(Message):
         """The prefix that an attribute in a namespace has in the message."""
         kind = self.kinds[node]
         return kind.written[kind.attributes[name.clark()]].partition(":")[0]
-
-
-def _brackets(body: bytes) -> memoryview:
-    """Where the angle brackets are; they alternate."""
-    # No list: that would take longer to make than all the rest.
-    return np.frombuffer(body.translate(_IS_BRACKET), np.bool_).nonzero()[0].data

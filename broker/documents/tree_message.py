@@ -1,12 +1,13 @@
 """A message as lxml parsed it: the node table is made in one pass over the tree."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import cast
 
 from lxml import etree
 
 from broker.documents.labels import NO_ELEMENT, ROOT_LABEL, LabelPaths
+from broker.documents.made_once import made_once
 from broker.documents.message import DOCUMENT, Kind, Message, TextNode
 from broker.escaping import escape_text
 from broker.names import ExpandedName
@@ -22,8 +23,6 @@ _NAME_OF_ATTRIBUTE = etree.XPath("name(@*[namespace-uri() = $uri and local-name(
 class TreeMessage(Message):
     """A message whose texts and attributes are in lxml's tree."""
 
-    __slots__ = ("_elements", "_has_namespaces", "_label_of", "_serialised", "_string_values")
-
     def __init__(self, data: bytes, root: etree._Element, labels: LabelPaths) -> None:
         super().__init__(data, labels)
         children = labels.children
@@ -36,25 +35,23 @@ class TreeMessage(Message):
             except KeyError:
                 label_of[element] = labels.add(parent, tag)
         self._label_of = label_of
-        self._elements: list[etree._Element] | None = None
         self._string_values: dict[int, str] = {}
         self._serialised: dict[int, bytes] = {}
-        self._has_namespaces: bool | None = None
 
     # Structure
 
-    @property
+    @made_once
     def elements(self) -> list[etree._Element]:
         """The lxml elements by id; there is none for the document."""
-        if self._elements is None:
-            label_of = self._label_of
-            nodes = list(label_of)
-            if self._has_comments:
-                nodes = [each for each in nodes if label_of[each] != NO_ELEMENT]
-            self._elements = cast("list[etree._Element]", nodes)  # noqa: SLF001 - a type
-        return self._elements
+        label_of = self._label_of
+        nodes = list(label_of)
+        if self._has_comments:
+            nodes = [each for each in nodes if label_of[each] != NO_ELEMENT]
+        return cast("list[etree._Element]", nodes)  # noqa: SLF001 - a type
 
-    def _find_label_paths(self) -> list[int]:
+    @made_once
+    def label_paths(self) -> list[int]:
+        """The label path of each node."""
         labels = list(self._label_of.values())
         if NO_ELEMENT in labels:
             labels = [label for label in labels if label != NO_ELEMENT]
@@ -74,8 +71,8 @@ class TreeMessage(Message):
 
     # Values
 
-    @property
-    def kinds(self) -> list[Kind]:
+    @made_once
+    def kinds(self) -> Sequence[Kind]:
         """The kind of each node."""
         kind, label_paths = self.labels.kind, self.label_paths
         kinds: list[Kind] = [kind(label_paths[0], ())]
@@ -161,8 +158,6 @@ class TreeMessage(Message):
         if node == DOCUMENT:
             before, after = self.around_root()
             return b"".join([*before, self.serialise(1), *after])
-        if self._has_namespaces is None:
-            self._has_namespaces = _NAMESPACE_DECLARATION.search(self.data) is not None
         element = self.elements[node]
         if not (self._has_namespaces or len(element) or element.keys()):
             # Nothing but text, and nothing to declare: as lxml writes it, in a fifth of the time.
@@ -173,6 +168,10 @@ class TreeMessage(Message):
                 text = element.text
                 return start + escape_text(text) + end if text else empty
         return _serialise(element)
+
+    @made_once
+    def _has_namespaces(self) -> bool:
+        return _NAMESPACE_DECLARATION.search(self.data) is not None
 
     def has_default_namespace(self, node: int) -> bool:
         """Whether names without prefix are in a namespace at this node."""

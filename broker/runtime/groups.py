@@ -139,9 +139,12 @@ class Groups:
 
     def attribute_values(self, path: PlainPath, node: int) -> list[str]:
         """The values of the attributes that a path takes, from an element."""
-        assert path.attribute is not None
-        elements = self.elements(path, node) if path.steps else (node,)
-        values = [self.message.attribute_value(each, path.attribute) for each in elements]
+        name, value_of = path.attribute, self.message.attribute_value
+        assert name is not None
+        if not path.steps:
+            value = value_of(node, name)
+            return [] if value is None else [value]
+        values = [value_of(each, name) for each in self.elements(path, node)]
         return [value for value in values if value is not None]
 
     def _reach(self, path: PlainPath, node: int) -> list[int]:
