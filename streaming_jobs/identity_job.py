@@ -1,7 +1,7 @@
 """The yardstick of `xmlbroker bench pipeline`: the same way through Spark without a broker in it.
 
-For each message it writes as many records, with about as many bytes and headers, as the broker
-does; what is left out is the engine.
+For each message it writes as many records with as many headers as the broker does: the message
+itself, or as much of it as the broker's records have, so that only the engine is left out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,11 +25,12 @@ _SUBSCRIPTION = b"subscriber-00/subscription-000"
 
 @dataclass(frozen=True)
 class Copies:
-    """Runs in the workers: copies of the beginning of each message."""
+    """Runs in the workers: copies of each message."""
 
     topics: tuple[str, ...]
     records: int
-    payload: int
+    payload: int | None = None
+    """So many bytes of its beginning; None for all of it."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """So many records for each message, topic by topic."""

@@ -121,6 +121,18 @@ class Bench:
             yield job, query
             end(query)
 
+    def identity(self, copies: Copies, *, available_now: bool) -> StreamingQuery:
+        """The identity job, started."""
+        return start_identity(
+            self.spark,
+            self.kafka,
+            copies,
+            self.names.messages,
+            self.checkpoint(),
+            available_now=available_now,
+            max_messages=_BATCH,
+        )
+
 
 def run(
     subscriptions: int, filters: float, messages: int, seconds: float, rounds: int
@@ -185,12 +197,13 @@ def set_up(bench: Bench) -> None:
 
 
 def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
-    """Messages a second of both jobs over a backlog, in turn.
+    """Messages a second over a backlog, of the broker and of two identity jobs in turn: one copies
+    whole messages, the other as many bytes as the broker writes.
 
     A first round is not counted: Java's code is still being compiled while the first job runs, and
-    the other one would have the good of it.
+    the others would have the good of it.
     """
-    rates: dict[str, list[float]] = {"broker": [], "identity": []}
+    rates: dict[str, list[float]] = {"broker": [], "identity": [], "same_bytes": []}
     records, payload, seconds_in_engine = 1.0, 1.0, 0.0
     for number in range(rounds + 1):
         progress(f"throughput: round {number} of {rounds}, broker")
@@ -200,28 +213,22 @@ def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
             records = job.totals["deliveries"] / messages
             payload = job.totals["output_bytes"] / job.totals["deliveries"]
             seconds_in_engine = job.totals["seconds"] / messages
-        progress(f"throughput: round {number} of {rounds}, identity")
-        copies = Copies(bench.outputs, round(records), round(payload))
-        query = start_identity(
-            bench.spark,
-            bench.kafka,
-            copies,
-            bench.names.messages,
-            bench.checkpoint(),
-            available_now=True,
-            max_messages=_BATCH,
-        )
-        rates["identity"].append(drained(query))
+        for name, size in (("identity", None), ("same_bytes", round(payload))):
+            progress(f"throughput: round {number} of {rounds}, {name.replace('_', ' ')}")
+            copies = Copies(bench.outputs, round(records), size)
+            rates[name].append(drained(bench.identity(copies, available_now=True)))
     counted = {name: each[1:] for name, each in rates.items()}
-    ratios = [own / base for own, base in zip(counted["broker"], counted["identity"], strict=True)]
-    return {
+    figures: dict[str, Any] = {
         "records_a_message": records,
         "bytes_a_record": payload,
         "engine_microseconds_a_message": seconds_in_engine * 1e6,
         "messages_a_second": {name: statistics.median(each) for name, each in counted.items()},
-        "ratio": statistics.median(ratios),
-        "ratios": ratios,
     }
+    for name in ("identity", "same_bytes"):
+        pairs = zip(counted["broker"], counted[name], strict=True)
+        ratios = [own / base for own, base in pairs]
+        figures[f"to_{name}"] = {"ratio": statistics.median(ratios), "ratios": ratios}
+    return figures
 
 
 def drained(query: StreamingQuery) -> float:
@@ -243,7 +250,9 @@ def drained(query: StreamingQuery) -> float:
 def latency(
     bench: Bench, copies: Copies, seconds: float, rounds: int, rate: int = 500
 ) -> dict[str, object]:
-    """The time from sent to received at a steady rate, of both jobs in turn."""
+    """The time from sent to received at a steady rate, of the broker and of the identity job that
+    writes as many bytes, in turn.
+    """
     spent: dict[str, list[dict[str, Any]]] = {"broker": [], "identity": []}
     for number in range(rounds):
         progress(f"latency: round {number + 1} of {rounds}, broker")
@@ -251,15 +260,7 @@ def latency(
             caught_up(query)
             spent["broker"].append(under_load(bench, seconds, rate, seed=number))
         progress(f"latency: round {number + 1} of {rounds}, identity")
-        query = start_identity(
-            bench.spark,
-            bench.kafka,
-            copies,
-            bench.names.messages,
-            bench.checkpoint(),
-            available_now=False,
-            max_messages=_BATCH,
-        )
+        query = bench.identity(copies, available_now=False)
         caught_up(query)
         spent["identity"].append(under_load(bench, seconds, rate, seed=number))
         end(query)
