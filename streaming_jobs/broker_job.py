@@ -1,7 +1,7 @@
 """The job: read, transform, write; batch by batch, each with one set of subscriptions.
 
-The main thread keeps the registry up to date and waits for the end; batches run on a thread of
-Spark's, one at a time. Both use the registry, so there is a lock.
+The main thread keeps the subscriptions up to date and waits for the end; batches run on a thread of
+Spark's, one at a time.
 """
 
 import logging
@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,31 +22,23 @@ from broker.errors import BrokerError
 from streaming_jobs import sink, source
 from streaming_jobs.checkpoint_lock import CheckpointLock
 from streaming_jobs.failures import explain_failure
+from streaming_jobs.in_force import InForce, Selected
 from streaming_jobs.kill_points import KillPoint, arm, reach
 from streaming_jobs.metrics import Metrics
-from streaming_jobs.output_watch import OutputWatch
 from streaming_jobs.overview import Overview
-from streaming_jobs.pins import Pin, pins_of
 from streaming_jobs.progress import Progress
 from streaming_jobs.rows import SCHEMA
 from streaming_jobs.session import jvm_process
 from streaming_jobs.settings import JobSettings
-from streaming_jobs.snapshot import Snapshot, Snapshots
 from streaming_jobs.statistics import Collected, resident_bytes
 from streaming_jobs.transform import Transform
 from streaming_jobs.warm_up import warm_up
 from streaming_jobs.worker import EngineLimits
 from subscriptions.connection import KafkaSettings
 from subscriptions.errors import KafkaError
-from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
-from subscriptions.records import RecordLimits
 from subscriptions.registry import Registry
-from subscriptions.topics import TopicAdmin, TopicSettings
 
 _LOGGER = logging.getLogger(__name__)
-_POLL_SECONDS = 0.2
-_SOON_SECONDS = 0.02
-"""When there are many changes at once: batches come in between."""
 _WARM_AFTER_SECONDS = 20.0
 _STOP_SECONDS = 60.0
 _RETRY_SECONDS = 2.0
@@ -57,6 +48,9 @@ Say = Callable[[str], None]
 
 class BrokerJob:
     """A broker on a Spark session. A context: what it opens is closed at its end."""
+
+    in_force: InForce
+    """There while it is open."""
 
     def __init__(
         self,
@@ -80,18 +74,11 @@ class BrokerJob:
         """What the workers did since the start; no names that only some batches have."""
         self._written = Collected(spark.sparkContext)
         self._warmed = Collected(spark.sparkContext)
-        self._lock = threading.Lock()
-        self._now = datetime.now(UTC)
-        """The registry's time: a pin has the very moment that decided about `expires`."""
         self._trouble: str | None = None
         """Why the registry can't be followed, if it can't."""
-        self._is_rebuilt = False
-        """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._stopping = threading.Event()
         self._last_batch = time.monotonic()
         self._jvm = jvm_process(spark)
-        self._in_batch: frozenset[str] | None = None
-        """The subscribers of the batch that is under way."""
         self._query: StreamingQuery | None = None
         self._stack = ExitStack()
 
@@ -99,7 +86,14 @@ class BrokerJob:
         with ExitStack() as stack:
             if not _is_remote(self.job.checkpoint):
                 stack.enter_context(CheckpointLock(Path(self.job.checkpoint)))
-            self._open(stack)
+            self.in_force = InForce(
+                self.spark,
+                self.kafka,
+                self.job,
+                limits=self.limits,
+                show=self._show_registry,
+                stack=stack,
+            )
             self._stack = stack.pop_all()
         return self
 
@@ -111,25 +105,6 @@ class BrokerJob:
     ) -> None:
         self._stack.close()
 
-    def _open(self, stack: ExitStack) -> None:
-        client = self.kafka.client_settings()
-        one_partition = TopicSettings(partitions=1)
-        self._admin = stack.enter_context(TopicAdmin(client, self.names, outputs=one_partition))
-        self._admin.ensure(self._admin.control_topics())
-        log = stack.enter_context(KafkaSubscriptionLog(client, self.names.subscriptions))
-        statuses = stack.enter_context(KafkaStatusLog(client, self.names.status))
-        self._watch = OutputWatch(self._admin)
-        self._largest_records = self._watch.largest_records((), self.job.max_record_bytes)
-        self._registry = Registry(
-            log,
-            statuses,
-            prepare=self._admin.ensure_outputs,
-            clock=lambda: self._now,
-            limits=RecordLimits(query=self.limits.query),
-        )
-        self._pins = pins_of(self.spark, self.job.checkpoint)
-        self._snapshots = Snapshots(self.spark.sparkContext)
-
     # Life
 
     def start(self, say: Say = _LOGGER.info, *, available_now: bool = False) -> StreamingQuery:
@@ -139,11 +114,10 @@ class BrokerJob:
         """
         arm(self.spark.sparkContext.environment)
         say("reading the subscriptions")
-        self._registry.catch_up(
+        self.in_force.catch_up(
             lambda done, end: say(f"reading the subscriptions: {done:,} of {end:,}")
         )
-        self._snapshots.replace(self._registry.active)
-        say(f"building the engines: {len(self._snapshots):,} subscriptions")
+        say(f"building the engines: {len(self.in_force):,} subscriptions")
         self._warm_up()
         say("starting the stream")
         self._query = self._start_stream(available_now=available_now)
@@ -169,7 +143,7 @@ class BrokerJob:
         While Kafka can't be reached it waits, and goes on where it stopped.
         """
         assert self._query is not None
-        while not self._stopping.wait(self.pause_seconds):
+        while not self._stopping.wait(self.in_force.pause_seconds):
             if not self._query.isActive:
                 self._start_again(explain_failure(self._query.exception()))
                 continue
@@ -177,13 +151,13 @@ class BrokerJob:
             if not self._query.status["isTriggerActive"]:
                 reach(KillPoint.BETWEEN)
             try:
-                self.follow()
+                self.in_force.follow()
                 self._trouble = None
             except KafkaError as error:
                 self._wait_for_kafka(error)
                 continue
             is_idle = time.monotonic() - self._last_batch > _WARM_AFTER_SECONDS
-            if is_idle and self._in_batch is None:
+            if is_idle and not self.in_force.is_in_batch:
                 self._keep_warm()
         self._stop_between_batches(self._query)
         self._progress.look(self._query)
@@ -204,31 +178,6 @@ class BrokerJob:
         self._trouble = error.detail
         self.metrics.ready.set(0)
         self._stopping.wait(_RETRY_SECONDS)
-
-    @property
-    def pause_seconds(self) -> float:
-        """How long to wait before `follow` is called again."""
-        return _SOON_SECONDS if self._registry.is_behind else _POLL_SECONDS
-
-    @property
-    def version(self) -> int:
-        """The version of the subscriptions that the next batch has."""
-        return self._registry.version
-
-    def follow(self) -> None:
-        """Take the changes of subscriptions that there are now; `run` does it all the time."""
-        with self._lock:
-            self._follow_registry()
-            self._watch_outputs()
-
-    def _watch_outputs(self) -> None:
-        """Make output topics that are gone, also while a batch is written: the producer tries again
-        until they are there. The batch may have subscribers that have left meanwhile.
-        """
-        failed = self._watch.check_if_due({*self._snapshots.subscribers, *(self._in_batch or ())})
-        if failed:
-            self._registry.suspend(failed)
-            self._follow_registry()
 
     def stop(self) -> None:
         """Let `run` come to its end; may be called from a signal handler."""
@@ -254,8 +203,7 @@ class BrokerJob:
 
     def _warm_up(self) -> None:
         self._last_batch = time.monotonic()
-        with self._lock:
-            snapshot = self._snapshots.current()
+        snapshot = self.in_force.current()
         warm_up(self.spark, snapshot, self.limits, self.names, self._warmed.anew())
         self.metrics.count_batch(self._warmed.counts, time.time() * 1000)
 
@@ -270,37 +218,31 @@ class BrokerJob:
     def _answer(self, messages: DataFrame, batch: int) -> None:
         """One batch: pin its subscriptions, and write all their results in one action."""
         reach(KillPoint.BEGUN)
-        with self._lock:
-            snapshot, suspended = self._pinned(batch)
-            self._in_batch = frozenset(self._snapshots.subscribers)
-        reach(KillPoint.PINNED)
-        try:
-            self._write(messages, snapshot, suspended)
-        except Py4JJavaError as error:
-            self.metrics.retried_writes.inc()
-            with self._lock:
-                suspended = self._suspend_after(error, snapshot)
-            self._write(messages, snapshot, suspended)
-        finally:
-            self._in_batch = None
-        reach(KillPoint.WRITTEN)
-        self._snapshots.release()
+        with self.in_force.selected(batch) as selected:
+            self._progress.version = selected.version
+            reach(KillPoint.PINNED)
+            try:
+                self._write(messages, selected)
+            except Py4JJavaError as error:
+                self.metrics.retried_writes.inc()
+                self._write(messages, self.in_force.without_failed(selected, error))
+            reach(KillPoint.WRITTEN)
         self.batches += 1
         self._last_batch = time.monotonic()
 
-    def _write(self, messages: DataFrame, snapshot: Snapshot, suspended: frozenset[str]) -> None:
+    def _write(self, messages: DataFrame, selected: Selected) -> None:
         transform = Transform(
-            snapshot,
+            selected.snapshot,
             self.limits,
             self.names,
             self.job.max_record_bytes,
-            self._largest_records,
-            suspended,
+            selected.largest_records,
+            selected.suspended,
             self._written.anew(),
         )
         rows = messages.mapInArrow(transform, SCHEMA)
-        topics = self.names.shared or len(self._in_batch or ())
-        sink.write(rows, self.kafka, self.job.max_record_bytes, topics)
+        batch_bytes = sink.batch_bytes(self.in_force.topics, transform.smallest_limit)
+        sink.write(rows, self.kafka, self.job.max_record_bytes, batch_bytes)
         counts = self._written.counts
         self.metrics.count_batch(counts, time.time() * 1000)
         self.overview.count_batch(counts)
@@ -308,53 +250,9 @@ class BrokerJob:
             if ":" not in name:
                 self.totals[name] = self.totals.get(name, 0.0) + number
 
-    def _pinned(self, batch: int) -> tuple[Snapshot, frozenset[str]]:
-        """The subscriptions of a batch: those it had if it was begun before, else those of now."""
-        pin = self._pins.read(batch)
-        if pin is not None:
-            _LOGGER.info("batch %d comes again, with version %d", batch, pin.version)
-            self._progress.version = pin.version
-            return self._rebuilt(pin)
-        self._follow_registry()
-        if self._is_rebuilt:
-            self._snapshots.replace(self._registry.active)
-            self._is_rebuilt = False
-        self._watch_outputs()
-        registry, suspended = self._registry, frozenset(self._registry.suspended)
-        pin = Pin(
-            registry.version,
-            registry.digest(),
-            self._now.isoformat(),
-            tuple(suspended),
-            tuple((key.decode(), each.to_bytes().decode()) for key, each in registry.kept.items()),
-        )
-        self._pins.write(batch, pin)
-        self._progress.version = pin.version
-        return self._snapshots.current(), suspended
-
-    def _rebuilt(self, pin: Pin) -> tuple[Snapshot, frozenset[str]]:
-        set_then = self._registry.rebuild(pin.version, pin.digest, pin.statuses)
-        active = {
-            key: each
-            for key, each in set_then.active_at(pin.moment).items()
-            if key.subscriber not in pin.suspended
-        }
-        snapshot = self._snapshots.replace(active)
-        self._is_rebuilt = True
-        # Those whose topic is gone since then have nowhere to get it.
-        failed = self._watch.check(self._snapshots.subscribers)
-        return snapshot, frozenset({*pin.suspended, *failed})
-
-    def _follow_registry(self) -> None:
-        self._now = datetime.now(UTC)
-        changes = self._registry.poll()
-        if changes and not self._is_rebuilt:
-            self._snapshots.update((each.key, each.subscription) for each in changes)
-        self._show_registry()
-
-    def _show_registry(self) -> None:
-        self.overview.follow(self._registry)
-        self.metrics.show_registry(self._registry)
+    def _show_registry(self, registry: Registry) -> None:
+        self.overview.follow(registry)
+        self.metrics.show_registry(registry)
         self.metrics.memory.labels("driver").set(resident_bytes())
         self.metrics.memory.labels("jvm").set(resident_bytes(self._jvm))
         self.metrics.ready.set(self.why_not_ready() is None)
@@ -375,25 +273,6 @@ class BrokerJob:
         if self._trouble is not None:
             return self._trouble
         return None
-
-    def _suspend_after(self, error: Py4JJavaError, snapshot: Snapshot) -> frozenset[str]:
-        """Who is left out when a write is tried again; raises if that would change nothing."""
-        # Not those of now: a subscriber may have gone, and taken the topic away.
-        subscribers = snapshot.subscribers()
-        text = str(error)
-        missing = self._admin.missing(self.names.output(each) for each in subscribers)
-        failed = self._watch.refused(text, subscribers)
-        known = self._largest_records
-        if "RecordTooLargeException" in text:
-            self._largest_records = self._watch.largest_records(
-                subscribers, self.job.max_record_bytes
-            )
-        if not missing and not failed and self._largest_records == known:
-            raise explain_failure(error)
-        failed.update(self._watch.check(subscribers))
-        if failed:
-            self._registry.suspend(failed)
-        return frozenset({*self._registry.suspended, *failed})
 
 
 def _is_remote(checkpoint: Path | str) -> bool:

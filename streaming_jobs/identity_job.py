@@ -69,7 +69,7 @@ def start_identity(
 
     def run_batch(messages: DataFrame, _batch: int) -> None:
         rows = messages.mapInArrow(copies, SCHEMA)
-        sink.write(rows, kafka, 1_000_000, len(copies.topics))
+        sink.write(rows, kafka, 1_000_000, sink.batch_bytes(len(copies.topics)))
 
     stream = source.read(spark, kafka, [topic], max_messages).writeStream
     stream = stream.foreachBatch(run_batch).option("checkpointLocation", str(checkpoint))

@@ -1,7 +1,8 @@
 """Sees to it that there is a topic for every subscriber who gets results, while batches run.
 
-A row for a topic that isn't there fails its task, and with it the batch, for all subscribers. So
-topics are looked at before batches, as often as that costs little, and after a write that failed.
+A row for a topic that isn't there, or takes no record of that size, fails its task, and with it the
+batch, for all subscribers. So topics are looked at before batches, as often as that costs little,
+and after a write that failed.
 """
 
 import logging
@@ -26,18 +27,27 @@ class OutputWatch:
     def __init__(
         self,
         admin: TopicAdmin,
+        usual_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._admin = admin
+        self._usual_bytes = usual_bytes
         self._clock = clock
         self._next = 0.0
+        self.largest_records: dict[str, int] = {}
+        """How large dead letters may be, and records of outputs that take less than usual."""
+        self.measure(())
 
     def check_if_due(self, subscribers: Iterable[str]) -> dict[str, str]:
-        """Make the topics that are gone; the reasons for those that can't be made."""
+        """Make the topics that are gone, and see how much all take; the reasons for those that
+        can't be made.
+        """
         started = self._clock()
         if started < self._next:
             return {}
+        subscribers = list(subscribers)
         failed = self.check(subscribers)
+        self.measure(subscribers)
         spent = self._clock() - started
         self._next = self._clock() + max(_LEAST_SECONDS, _SHARE * spent)
         return failed
@@ -61,18 +71,18 @@ class OutputWatch:
             for owner in owners.get(topic, ())
         }
 
-    def largest_records(self, subscribers: Iterable[str], usual: int) -> dict[str, int]:
-        """The largest record of the dead letters' topic, and of outputs that take less than usual.
-
-        Those of outputs are asked for only when one was too small: there may be thousands.
-        """
+    def measure(self, subscribers: Iterable[str]) -> None:
+        """See how much topics take."""
         names = self._admin.names
         topics = {names.dead_letters, *(names.output(each) for each in subscribers)}
-        return {
-            topic: min(largest, LARGEST_RECORD_BYTES)
-            for topic, largest in self._admin.largest_records(topics).items()
-            if topic == names.dead_letters or largest < usual
-        }
+        known = self.largest_records
+        largest = {topic: known[topic] for topic in topics & known.keys()}
+        for topic, size in self._admin.largest_records(topics).items():
+            if topic == names.dead_letters or size < self._usual_bytes:
+                largest[topic] = min(size, LARGEST_RECORD_BYTES)
+            else:
+                largest.pop(topic, None)
+        self.largest_records = largest
 
     def _owners(self, subscribers: Iterable[str]) -> dict[str, list[str]]:
         owners: dict[str, list[str]] = {}

@@ -17,20 +17,20 @@ LARGEST_RECORD_BYTES = 32 * 1024 * 1024
 """What can be written in any case: some of these fit into the producer's memory."""
 
 _BUFFER_BYTES = 64 * 1024 * 1024
-_SMALLEST_BATCH, _LARGEST_BATCH = 2_048, 65_536
-"""Larger batches take less of Kafka's time and of Spark's: with 64 kB instead of 16, Kafka took
-half of it for a record, and Spark a fifth less. But there is one for each topic that is written to,
-and all have to fit."""
+_SMALLEST_BATCH, _LARGEST_BATCH = 512, 16_384
+"""Larger batches take less of Kafka's time and of Spark's, 64 kB a seventh less than 16. But there
+is one for each topic that is written to, and all have to fit. And none may be more than its topic
+takes: Kafka's producer would cut it into parts that are no smaller, again and again (KAFKA-8350),
+and a flush would not wait for them (KAFKA-19479). So they are not larger than what hardly a topic
+is ever made to take less than, and smaller if there is one that does."""
 
 _LINGER_MS = 50
 """How long a batch waits for more. At the end of a task nothing waits: a task that takes less than
 this sends all of it then."""
 
 
-def write(rows: DataFrame, kafka: KafkaSettings, max_record_bytes: int, topics: int) -> None:
-    """Write rows of topic, key, value and headers, to about so many topics: the one action of a
-    batch.
-    """
+def write(rows: DataFrame, kafka: KafkaSettings, max_record_bytes: int, batch_bytes: int) -> None:
+    """Write rows of topic, key, value and headers: the one action of a batch."""
     (
         rows.write.format("kafka")
         .options(**kafka.spark_options())
@@ -41,15 +41,19 @@ def write(rows: DataFrame, kafka: KafkaSettings, max_record_bytes: int, topics: 
         .option("kafka.delivery.timeout.ms", str(_DELIVERY_MS))
         .option("kafka.max.request.size", str(max(max_record_bytes, LARGEST_RECORD_BYTES)))
         .option("kafka.linger.ms", str(_LINGER_MS))
-        .option("kafka.batch.size", str(_batch_bytes(topics)))
+        .option("kafka.batch.size", str(batch_bytes))
         .option("kafka.buffer.memory", str(_BUFFER_BYTES))
         .save()
     )
 
 
-def _batch_bytes(topics: int) -> int:
-    """A power of two, so that not every new subscriber makes for another producer."""
+def batch_bytes(topics: int, smallest_limit: int = _LARGEST_BATCH) -> int:
+    """How large the producer's batches are, for so many topics that all take so much.
+
+    A power of two, so that not every new subscriber makes for another producer.
+    """
+    most = min(_BUFFER_BYTES // 2 // max(1, topics), smallest_limit)
     size = _LARGEST_BATCH
-    while size > _SMALLEST_BATCH and size * topics > _BUFFER_BYTES // 2:
+    while size > _SMALLEST_BATCH and size > most:
         size //= 2
     return size

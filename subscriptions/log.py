@@ -23,7 +23,7 @@ class LogRecord(NamedTuple):
     timestamp_ms: int
 
 
-MOST_POLLED = 100
+MOST_POLLED = 50
 """So many records come of one `poll`: batches wait while they are taken, and not for long."""
 
 

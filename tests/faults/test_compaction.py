@@ -46,7 +46,7 @@ def test_the_subscription_topic_is_compacted(
 
 
 def warm_state(job: JobHere, traffic: Traffic) -> tuple[int, str, set[str]]:
-    registry = job.job._registry
+    registry = job.job.in_force.registry
     last = traffic.book.records[-1].version
     wait_until(lambda: registry.version >= last, "all records are taken")
     return registry.version, registry.digest(), {str(key) for key in registry.active}

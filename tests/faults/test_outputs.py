@@ -58,3 +58,19 @@ def test_results_that_are_too_large_for_their_topic(bench: Bench) -> None:
         bench.scenario.come_to_rest(job)
     report = bench.scenario.verify(repeated_batches=2)
     assert report.dead == 0
+
+
+def test_a_topic_that_takes_less_than_a_batch_of_the_producer(bench: Bench) -> None:
+    """F7: Kafka's producer would never get such a batch written, and would not say so."""
+    bench.subscribe_some()
+    bench.traffic.subscribe("tiny/all", "//*")
+    bench.scenario.largest_results["tiny"] = 2_000
+    topic = f"{bench.traffic.prefix}.out.tiny"
+    with bench.job() as job:
+        version = bench.traffic.subscribe("tiny/b", "//b")
+        bench.traffic.wait_for_status("tiny/b", version)
+        bench.traffic.set_config(topic, "max.message.bytes", "2000")
+    with bench.job() as job:
+        bench.publish(300)
+        bench.scenario.come_to_rest(job)
+    bench.scenario.verify()

@@ -27,19 +27,16 @@ from streaming_jobs.local.kafka_broker import EmbeddedKafka
 from streaming_jobs.session import spark_session, stop_spark
 from streaming_jobs.settings import JobSettings
 from subscriptions.connection import KafkaSettings
-from subscriptions.kafka_client import KafkaConsumer, TopicPartition, open_client
 from subscriptions.kafka_log import KafkaSubscriptionLog
 from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
 from xmlbroker.bench import books
 from xmlbroker.bench.measure import progress
 from xmlbroker.bench.pipeline_load import publish
 
-_SUBSCRIBERS = 20
+SUBSCRIBERS = 20
 _OBSERVED = 2
 """Topics that the consumer reads: all of them would cost it cores that the jobs need."""
 _BATCH = 4_000
-_WARM_BATCHES = 10
-"""So many batches after a start are slower than those that follow."""
 _WARM_SECONDS = 10.0
 _PROGRESS_KEPT = "100000"
 
@@ -97,7 +94,7 @@ class Bench:
     @property
     def outputs(self) -> tuple[str, ...]:
         """The topics of all subscribers."""
-        return tuple(self.names.output(f"subscriber-{each:02}") for each in range(_SUBSCRIBERS))
+        return tuple(self.names.output(f"subscriber-{each:02}") for each in range(SUBSCRIBERS))
 
     @contextmanager
     def broker(
@@ -186,7 +183,7 @@ def set_up(bench: Bench) -> None:
     with KafkaSubscriptionLog(client, bench.names.subscriptions) as log:
         log.append_all(
             (
-                f"subscriber-{number % _SUBSCRIBERS:02}/s{number}".encode(),
+                f"subscriber-{number % SUBSCRIBERS:02}/s{number}".encode(),
                 json.dumps({"query": query}).encode(),
             )
             for number, query in enumerate(bench.queries())
@@ -273,59 +270,14 @@ def latency(
     return figures
 
 
-# Changes
-
-
-def changes(
-    subscriptions: int, filters: float, changed: int, rate: int, seconds: float
-) -> dict[str, object]:
-    """What subscription changes under load do to batches, and when they are effective."""
-    with running(subscriptions, filters) as bench:
-        phases: dict[str, float] = {}
-        with bench.broker(phases) as (job, query), following(job):
-            load = start_load(bench, seconds, rate, seed=7)
-            first = first_delivery(bench)
-            time.sleep(seconds / 3)
-            with KafkaSubscriptionLog(
-                bench.kafka.client_settings(), bench.names.subscriptions
-            ) as log:
-                log.append_all(
-                    (f"subscriber-00/new{number}".encode(), json.dumps({"query": text}).encode())
-                    for number, text in enumerate(
-                        books.book_queries(changed, bench.values, seed=99)
-                    )
-                )
-                written = time.perf_counter()
-                wanted = log.end() - 1
-            while job.version < wanted:
-                time.sleep(0.01)
-            effective = time.perf_counter() - written
-            load.communicate()
-            done = [each for each in query.recentProgress if each["numInputRows"]]
-            spent = [int(each["durationMs"]["triggerExecution"]) for each in done][_WARM_BATCHES:]
-        median = statistics.median(spent)
-        return {
-            "bench": "pipeline changes",
-            "subscriptions": subscriptions,
-            "filters": filters,
-            "changes": changed,
-            "messages_a_second": rate,
-            "start_seconds": {**phases, "first_delivery": first},
-            "effective_seconds": effective,
-            "batches": len(spent),
-            "median_batch_milliseconds": median,
-            "slowest_batch": max(spent) / median,
-        }
-
-
 @contextmanager
 def following(job: BrokerJob) -> Iterator[None]:
     """Have a job keep its subscriptions up to date by a thread of its own, as `run` does it."""
     stop = threading.Event()
 
     def follow() -> None:
-        while not stop.wait(job.pause_seconds):
-            job.follow()
+        while not stop.wait(job.in_force.pause_seconds):
+            job.in_force.follow()
 
     follower = threading.Thread(target=follow)
     follower.start()
@@ -334,17 +286,6 @@ def following(job: BrokerJob) -> Iterator[None]:
     finally:
         stop.set()
         follower.join()
-
-
-def first_delivery(bench: Bench) -> float:
-    """The seconds until a first record is in an output topic."""
-    started = time.perf_counter()
-    consumer = open_client(KafkaConsumer, bench.kafka.client_settings())
-    partitions = [TopicPartition(topic, 0) for topic in bench.outputs]
-    while not any(consumer.end_offsets(partitions).values()):
-        time.sleep(0.02)
-    consumer.close()
-    return time.perf_counter() - started
 
 
 def end(query: StreamingQuery) -> None:

@@ -295,10 +295,10 @@ def bench_pipeline(
     as_json: bool,
 ) -> None:
     """The broker on Spark and Kafka, against an identity job with as many output records."""
-    from xmlbroker.bench import pipeline  # noqa: PLC0415 - imports Spark
+    from xmlbroker.bench import pipeline, pipeline_changes  # noqa: PLC0415 - imports Spark
 
     if changes:
-        print_json(pipeline.changes(subscriptions, filters, changes, rate, seconds))
+        print_json(pipeline_changes.run(subscriptions, filters, changes, rate, seconds))
         return
     figures: Any = pipeline.run(subscriptions, filters, messages, seconds, rounds)
     if as_json:

@@ -1,0 +1,218 @@
+"""The subscriptions in force: those of the registry now, and those that a batch is pinned to.
+
+The job's main thread keeps them up to date, and batches use them on a thread of Spark's: hence the
+lock.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from streaming_jobs.failures import explain_failure
+from streaming_jobs.output_watch import OutputWatch
+from streaming_jobs.pins import Pin, pins_of
+from streaming_jobs.settings import JobSettings
+from streaming_jobs.snapshot import Snapshot, Snapshots
+from streaming_jobs.worker import EngineLimits
+from subscriptions.connection import KafkaSettings
+from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
+from subscriptions.records import RecordLimits
+from subscriptions.registry import Registry
+from subscriptions.topics import TopicAdmin, TopicSettings
+
+_LOGGER = logging.getLogger(__name__)
+_POLL_SECONDS = 0.2
+_REST = 2.0
+"""When there are many changes at once, so much longer than taking some takes they are left alone: a
+third of a core's time is enough for them, the rest is for messages."""
+
+
+class Selected(NamedTuple):
+    """The subscriptions of a batch."""
+
+    version: int
+    snapshot: Snapshot
+    suspended: frozenset[str]
+    """Subscribers that have no topic to write to."""
+    largest_records: Mapping[str, int]
+    """How large dead letters may be, and records of topics that take less than usual."""
+
+
+class InForce:
+    """The subscriptions of a job. What it opens is closed with the stack that it is given."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        kafka: KafkaSettings,
+        job: JobSettings,
+        *,
+        limits: EngineLimits,
+        show: Callable[[Registry], None],
+        stack: ExitStack,
+    ) -> None:
+        client, self._names = kafka.client_settings(), kafka.names
+        self._show = show
+        """Called when the registry may have changed."""
+        outputs = TopicSettings(partitions=1)
+        self._admin = stack.enter_context(TopicAdmin(client, self._names, outputs=outputs))
+        self._admin.ensure(self._admin.control_topics())
+        self._outputs = OutputWatch(self._admin, job.max_record_bytes)
+        self._now = datetime.now(UTC)
+        """The registry's time: a pin has the very moment that decided about `expires`."""
+        self.registry = Registry(
+            stack.enter_context(KafkaSubscriptionLog(client, self._names.subscriptions)),
+            stack.enter_context(KafkaStatusLog(client, self._names.status)),
+            prepare=self._admin.ensure_outputs,
+            clock=lambda: self._now,
+            limits=RecordLimits(query=limits.query),
+        )
+        self._pins = pins_of(spark, job.checkpoint)
+        self._snapshots = Snapshots(spark.sparkContext)
+        self._lock = threading.Lock()
+        self._is_rebuilt = False
+        """Whether the snapshot is that of a batch that came again, not the registry's."""
+        self._in_batch: frozenset[str] | None = None
+        """The subscribers of the batch that is under way."""
+        self._follow_seconds = 0.0
+        """How long `follow` took the last time."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._snapshots)
+
+    @property
+    def version(self) -> int:
+        """The version that the next batch has."""
+        return self.registry.version
+
+    # Kept up to date
+
+    def catch_up(self, progress: Callable[[int, int], None]) -> None:
+        """Replay all that was registered."""
+        self.registry.catch_up(progress)
+        self._snapshots.replace(self.registry.active)
+        self._outputs.measure(self._snapshots.subscribers)
+
+    def follow(self) -> None:
+        """Take some of the changes that there are now, and look after the output topics."""
+        with self._lock:
+            started = time.monotonic()
+            self._follow_registry()
+            self._watch_outputs()
+            self._follow_seconds = time.monotonic() - started
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait before `follow` is called again."""
+        rest = _REST * self._follow_seconds
+        return min(rest, _POLL_SECONDS) if self.registry.is_behind else _POLL_SECONDS
+
+    def current(self) -> Snapshot:
+        """What a batch would have now."""
+        with self._lock:
+            return self._snapshots.current()
+
+    def _follow_registry(self) -> None:
+        self._now = datetime.now(UTC)
+        changes = self.registry.poll()
+        if changes and not self._is_rebuilt:
+            self._snapshots.update((each.key, each.subscription) for each in changes)
+        self._show(self.registry)
+
+    def _watch_outputs(self) -> None:
+        """Make output topics that are gone, also while a batch is written: the producer tries again
+        until they are there. The batch may have subscribers that have left meanwhile.
+        """
+        failed = self._outputs.check_if_due({*self._snapshots.subscribers, *(self._in_batch or ())})
+        if failed:
+            self.registry.suspend(failed)
+            self._follow_registry()
+
+    # For a batch
+
+    @property
+    def is_in_batch(self) -> bool:
+        """Whether a batch is under way."""
+        return self._in_batch is not None
+
+    @property
+    def topics(self) -> int:
+        """To how many topics the batch that is under way may write."""
+        return self._names.shared or len(self._in_batch or ())
+
+    @contextmanager
+    def selected(self, batch: int) -> Iterator[Selected]:
+        """The subscriptions of a batch, pinned; what only earlier ones used is freed after it."""
+        with self._lock:
+            selected = self._pinned(batch)
+            self._in_batch = frozenset(self._snapshots.subscribers)
+        try:
+            yield selected
+        finally:
+            self._in_batch = None
+        self._snapshots.release()
+
+    def _pinned(self, batch: int) -> Selected:
+        """Those it had if it was begun before, else those of now."""
+        pin = self._pins.read(batch)
+        if pin is not None:
+            _LOGGER.info("batch %d comes again, with version %d", batch, pin.version)
+            return self._rebuilt(pin)
+        self._follow_registry()
+        if self._is_rebuilt:
+            self._snapshots.replace(self.registry.active)
+            self._is_rebuilt = False
+        self._watch_outputs()
+        registry, suspended = self.registry, frozenset(self.registry.suspended)
+        pin = Pin(
+            registry.version,
+            registry.digest(),
+            self._now.isoformat(),
+            tuple(suspended),
+            tuple((key.decode(), each.to_bytes().decode()) for key, each in registry.kept.items()),
+        )
+        self._pins.write(batch, pin)
+        limits = self._outputs.largest_records
+        return Selected(pin.version, self._snapshots.current(), suspended, limits)
+
+    def _rebuilt(self, pin: Pin) -> Selected:
+        set_then = self.registry.rebuild(pin.version, pin.digest, pin.statuses)
+        active = {
+            key: each
+            for key, each in set_then.active_at(pin.moment).items()
+            if key.subscriber not in pin.suspended
+        }
+        snapshot = self._snapshots.replace(active)
+        self._is_rebuilt = True
+        # Those whose topic is gone since then have nowhere to get it.
+        failed = self._outputs.check(self._snapshots.subscribers)
+        suspended = frozenset({*pin.suspended, *failed})
+        return Selected(pin.version, snapshot, suspended, self._outputs.largest_records)
+
+    def without_failed(self, selected: Selected, error: Py4JJavaError) -> Selected:
+        """The same for another try: without those whose topics made a write fail, or with less for
+        them. Raises if it was not theirs.
+        """
+        # Not those of now: a subscriber may have gone, and taken the topic away.
+        subscribers = selected.snapshot.subscribers()
+        text = str(error)
+        with self._lock:
+            missing = self._admin.missing(self._names.output(each) for each in subscribers)
+            failed = self._outputs.refused(text, subscribers)
+            self._outputs.measure(subscribers)
+            limits = self._outputs.largest_records
+            if not missing and not failed and limits == selected.largest_records:
+                raise explain_failure(error)
+            failed.update(self._outputs.check(subscribers))
+            if failed:
+                self.registry.suspend(failed)
+            suspended = frozenset({*self.registry.suspended, *failed})
+        return selected._replace(suspended=suspended, largest_records=limits)
