@@ -22,7 +22,7 @@ class ScannedMessage(Message):
     Tags are numbered from 1, as they come; 0 is before all of them, and the document's.
     """
 
-    __slots__ = ("_begins", "_pieces", "_trail", "kinds", "label_paths", "tags")
+    __slots__ = ("_begins", "_pieces", "_trail", "kinds", "label_paths")
 
     kinds: list[Place]
 
@@ -34,11 +34,14 @@ class ScannedMessage(Message):
         """Whether each tag begins a node."""
         self.kinds = kinds = list(compress(trail, begins))
         """The kind of each node: the place that its tag leads to."""
-        self.tags = list(compress(range(len(trail)), begins))
-        """The tag that each node begins with."""
         self.label_paths = [kind.label for kind in kinds]
 
     # Structure
+
+    @made_once
+    def tags(self) -> list[int]:
+        """The tag that each node begins with."""
+        return list(compress(range(len(self._trail)), self._begins))
 
     @property
     def distinct_label_paths(self) -> set[int]:

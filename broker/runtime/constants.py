@@ -88,6 +88,20 @@ class Ordered(Generic[Member]):
         return self.entries[: bisect_right(self.constants, value)]
 
 
+def _quick_to_miss() -> dict[str, Entry[Member]]:
+    """An empty dictionary that keeps the hashes of its keys beside them.
+
+    Dictionaries of strings alone don't, and look at a string for its hash, somewhere else in the
+    memory, to find that it is another one. A key that is no string changes that for good. Most
+    values of messages are not found, and with 100,000 transformations it saves a fifth of the time
+    to look them up.
+    """
+    made: dict[object, Entry[Member]] = {}
+    made[None] = None  # type: ignore[assignment]
+    del made[None]
+    return made  # type: ignore[return-value]
+
+
 Orders = dict[tuple[Signature[Member], Operator], Ordered[Member]]
 
 
@@ -97,7 +111,7 @@ class Constants(Generic[Member]):
     __slots__ = ("is_texts_alone", "number_orders", "numbers", "text_orders", "texts")
 
     def __init__(self) -> None:
-        self.texts: dict[str, Entry[Member]] = {}
+        self.texts: dict[str, Entry[Member]] = _quick_to_miss()
         """For each constant the first of its entries; most have one."""
         self.numbers: dict[float, Entry[Member]] = {}
         self.text_orders: Orders[Member] = {}

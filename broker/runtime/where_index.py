@@ -197,13 +197,19 @@ class WhereIndex(Generic[Member]):
 class _LookUp(Generic[Member]):
     """What is found by the values of one message."""
 
-    __slots__ = ("_groups", "_hits", "_index", "_message")
+    __slots__ = ("_found", "_groups", "_hits", "_index", "_message", "_several", "_tested")
 
     def __init__(self, index: WhereIndex[Member], groups: Groups) -> None:
         self._index = index
         self._groups = groups
         self._message = groups.message
         self._hits: dict[Entry[Member], list[int]] = {}
+        """The elements that are bound, by what found them."""
+        self._several: list[list[int]] = []
+        """Those lists of them that have more than one, which may be the same."""
+        self._found: list[tuple[Collection[Member], list[int]]] = []
+        self._tested: list[Entry[Member]] = []
+        """Those that were hit and have members which need more than that."""
 
     def find(self) -> None:
         """Look up what is asked of each node."""
@@ -248,14 +254,15 @@ class _LookUp(Generic[Member]):
         """The elements above nodes, or themselves, that the signatures of the entries bind, and of
         those for the same constants, are found for them.
         """
-        hits, above = self._hits, self._groups.nodes
-        label_paths = self._groups.label_paths
+        hits, several, found = self._hits, self._several, self._found
+        above, label_paths = self._groups.nodes, self._groups.label_paths
         for first, node in zip(entries, nodes, strict=False):
             label = label_paths[node]
             entry: Entry[Member] | None = first
             while entry is not None:
-                bound = entry.bound.get(label)
-                if bound is None:
+                try:
+                    bound = entry.bound[label]
+                except KeyError:
                     bound = self._index.find_bound(entry.signature, label)
                 for each in bound:
                     # The last that begins before it: no other of its label path contains it.
@@ -265,24 +272,32 @@ class _LookUp(Generic[Member]):
                     else:
                         bearer = bearers[bisect_right(bearers, node) - 1]
                     if entry in hits:
-                        hits[entry].append(bearer)
-                    else:
-                        hits[entry] = [bearer]
+                        known = hits[entry]
+                        known.append(bearer)
+                        if len(known) == 2:
+                            several.append(known)
+                        continue
+                    hits[entry] = known = [bearer]
+                    if entry.untested is not None:
+                        found.append((entry.untested, known))
+                    if entry.tested is not None:
+                        self._tested.append(entry)
                 entry = entry.next
 
     def found(self) -> list[tuple[Collection[Member], list[int]]]:
         """Members with the elements that all their keys found, and that pass the rest."""
-        hits = self._hits
-        found: list[tuple[Collection[Member], list[int]]] = []
-        for entry, nodes in hits.items():
-            bound = nodes if len(nodes) == 1 else sorted(set(nodes))
-            if entry.untested is not None:
-                found.append((entry.untested, bound))
-            if entry.tested is not None:
-                for member, (others, plan) in entry.tested.items():
-                    passing = self._passing(bound, others, plan)
-                    if passing:
-                        found.append(((member,), passing))
+        hits, found = self._hits, self._found
+        for bound in self._several:
+            bound[:] = sorted(set(bound))
+        for entry in self._tested:
+            assert entry.tested is not None
+            for member, (others, plan) in entry.tested.items():
+                # Most have another key, and that was not found.
+                if others and others[0] not in hits:
+                    continue
+                passing = self._passing(hits[entry], others, plan)
+                if passing:
+                    found.append(((member,), passing))
         return found
 
     def _passing(
