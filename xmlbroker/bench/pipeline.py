@@ -40,6 +40,11 @@ _BATCH = 4_000
 _WARM_SECONDS = 10.0
 _PROGRESS_KEPT = "100000"
 
+_YARDSTICKS = ("identity", "same_bytes")
+"""An identity job that writes each message as often as the broker has results of one, and one that
+writes as many bytes as the broker does, too.
+"""
+
 
 @dataclass
 class Bench:
@@ -150,9 +155,7 @@ def run(
             "throughput": measured,
         }
         if seconds:
-            records, payload = measured["records_a_message"], measured["bytes_a_record"]
-            copies = Copies(bench.outputs, round(records), round(payload))
-            figures["latency"] = latency(bench, copies, seconds, rounds)
+            figures["latency"] = latency(bench, measured, seconds, rounds)
         return figures
 
 
@@ -194,13 +197,12 @@ def set_up(bench: Bench) -> None:
 
 
 def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
-    """Messages a second over a backlog, of the broker and of two identity jobs in turn: one copies
-    whole messages, the other as many bytes as the broker writes.
+    """Messages a second over a backlog, of the broker and of both identity jobs in turn.
 
     A first round is not counted: Java's code is still being compiled while the first job runs, and
     the others would have the good of it.
     """
-    rates: dict[str, list[float]] = {"broker": [], "identity": [], "same_bytes": []}
+    rates: dict[str, list[float]] = {"broker": [], **{name: [] for name in _YARDSTICKS}}
     records, payload, seconds_in_engine = 1.0, 1.0, 0.0
     for number in range(rounds + 1):
         progress(f"throughput: round {number} of {rounds}, broker")
@@ -215,17 +217,19 @@ def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
             copies = Copies(bench.outputs, round(records), size)
             rates[name].append(drained(bench.identity(copies, available_now=True)))
     counted = {name: each[1:] for name, each in rates.items()}
-    figures: dict[str, Any] = {
+    return {
         "records_a_message": records,
         "bytes_a_record": payload,
         "engine_microseconds_a_message": seconds_in_engine * 1e6,
         "messages_a_second": {name: statistics.median(each) for name, each in counted.items()},
+        **{f"to_{name}": _ratio(counted["broker"], counted[name]) for name in _YARDSTICKS},
     }
-    for name in ("identity", "same_bytes"):
-        pairs = zip(counted["broker"], counted[name], strict=True)
-        ratios = [own / base for own, base in pairs]
-        figures[f"to_{name}"] = {"ratio": statistics.median(ratios), "ratios": ratios}
-    return figures
+
+
+def _ratio(own: list[float], base: list[float]) -> dict[str, Any]:
+    """The median of the rounds' ratios, and all of them."""
+    ratios = [mine / theirs for mine, theirs in zip(own, base, strict=True)]
+    return {"ratio": statistics.median(ratios), "ratios": ratios}
 
 
 def drained(query: StreamingQuery) -> float:
@@ -245,28 +249,32 @@ def drained(query: StreamingQuery) -> float:
 
 
 def latency(
-    bench: Bench, copies: Copies, seconds: float, rounds: int, rate: int = 500
+    bench: Bench, measured: dict[str, Any], seconds: float, rounds: int, rate: int = 500
 ) -> dict[str, object]:
-    """The time from sent to received at a steady rate, of the broker and of the identity job that
-    writes as many bytes, in turn.
+    """The time from sent to received at a steady rate, of the broker and of both identity jobs in
+    turn, which write as much as the broker was measured to.
     """
-    spent: dict[str, list[dict[str, Any]]] = {"broker": [], "identity": []}
+    records, payload = round(measured["records_a_message"]), round(measured["bytes_a_record"])
+    spent: dict[str, list[dict[str, float]]] = {"broker": [], **{name: [] for name in _YARDSTICKS}}
     for number in range(rounds):
         progress(f"latency: round {number + 1} of {rounds}, broker")
         with bench.broker() as (job, query), following(job):
-            caught_up(query)
+            query.processAllAvailable()
             spent["broker"].append(under_load(bench, seconds, rate, seed=number))
-        progress(f"latency: round {number + 1} of {rounds}, identity")
-        query = bench.identity(copies, available_now=False)
-        caught_up(query)
-        spent["identity"].append(under_load(bench, seconds, rate, seed=number))
-        end(query)
+        for name, size in (("identity", None), ("same_bytes", payload)):
+            progress(f"latency: round {number + 1} of {rounds}, {name.replace('_', ' ')}")
+            copies = Copies(bench.outputs, records, size)
+            query = bench.identity(copies, available_now=False)
+            query.processAllAvailable()
+            spent[name].append(under_load(bench, seconds, rate, seed=number))
+            end(query)
     figures: dict[str, object] = {"messages_a_second": rate}
     for which in ("p50", "p99"):
-        medians = {
-            name: statistics.median([each[which] for each in runs]) for name, runs in spent.items()
+        of = {name: [each[which] for each in runs] for name, runs in spent.items()}
+        figures[which] = {
+            **{name: statistics.median(each) for name, each in of.items()},
+            **{f"to_{name}": _ratio(of["broker"], of[name]) for name in _YARDSTICKS},
         }
-        figures[which] = {**medians, "ratio": medians["broker"] / medians["identity"]}
     return figures
 
 
@@ -293,11 +301,6 @@ def end(query: StreamingQuery) -> None:
     if query.isActive:
         query.processAllAvailable()
         query.stop()
-
-
-def caught_up(query: StreamingQuery) -> None:
-    """Wait until a job has read what there was before."""
-    query.processAllAvailable()
 
 
 def under_load(bench: Bench, seconds: float, rate: int, seed: int) -> dict[str, Any]:
