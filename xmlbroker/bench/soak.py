@@ -1,8 +1,9 @@
 """`xmlbroker bench soak`: the broker under a steady load for long, and whether anything grows.
 
 Subscriptions change all the time, as they do. What is looked at every minute: the memory of the
-driver, of its JVM and of the largest worker, open files, threads, the checkpoint's size, lag and
-latency. Each is compared between the first quarter, after a warm-up, and the last.
+driver, of its JVM and of the largest worker, what is live in the JVM's heap, open files, threads,
+the checkpoint's size, lag and latency. Each is compared between the first quarter, after a warm-up,
+and the last.
 """
 
 import json
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 
@@ -89,6 +91,7 @@ def _sample(bench: Bench, job: BrokerJob) -> dict[str, float]:
         "lag": float(sum(data.get("lag", {}).values())),
         "driver_mb": resident_bytes() / 1e6,
         "jvm_mb": _resident(gateway.proc.pid) / 1e6,
+        "jvm_live_mb": _live(bench) / 1e6,
         "worker_mb": memory / 1e6,
         "open_files": float(len(os.listdir("/proc/self/fd"))),  # noqa: PTH208
         "threads": float(threading.active_count()),
@@ -99,6 +102,16 @@ def _sample(bench: Bench, job: BrokerJob) -> dict[str, float]:
 def _resident(process: int) -> float:
     pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return float(pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _live(bench: Bench) -> float:
+    """What is left in the JVM's heap after a collection: its size says little, it grows to what it
+    may have before Java looks for garbage.
+    """
+    jvm: Any = bench.spark.sparkContext._jvm  # noqa: SLF001 - there is no public name for it
+    jvm.System.gc()
+    runtime = jvm.Runtime.getRuntime()
+    return float(runtime.totalMemory() - runtime.freeMemory())
 
 
 def _median(samples: list[dict[str, float]], name: str) -> float:
