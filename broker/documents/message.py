@@ -143,7 +143,7 @@ class Message(ABC):
 
     @property
     @abstractmethod
-    def leaf_texts(self) -> Sequence[str]:
+    def leaf_texts(self) -> Iterable[str]:
         """The string value of each element that may have content, but has no elements in it.
 
         In the place of other nodes there may be anything.

@@ -1,7 +1,7 @@
 """A message that is read from its own text, tag by tag (`scanning.py`); lxml is not asked."""
 
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import compress
 
 import numpy as np
@@ -59,9 +59,9 @@ class ScannedMessage(Message):
     # Values
 
     @property
-    def leaf_texts(self) -> list[str]:
+    def leaf_texts(self) -> Iterator[str]:
         """The string value of each element that may have content, but has no elements in it."""
-        return list(compress(self._pieces.texts, self._begins))
+        return compress(self._pieces.texts, self._begins)
 
     @property
     def values(self) -> list[str]:

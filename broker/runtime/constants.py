@@ -18,6 +18,32 @@ _MOST_SIGNATURES = 128
 """So many signatures may ask for one value of the elements of one name."""
 
 
+_FEW_MEMBERS = 8
+
+Members = tuple[Member, ...] | dict[Member, None]
+"""A tuple while they are few. Most entries have one, for which a dictionary takes 232 bytes."""
+
+
+def with_member(members: Members[Member] | None, member: Member) -> Members[Member]:
+    """Some members and another one."""
+    if members is None:
+        return (member,)
+    if isinstance(members, dict):
+        members[member] = None
+        return members
+    more = (*members, member)
+    return more if len(more) <= _FEW_MEMBERS else dict.fromkeys(more)
+
+
+def without_member(members: Members[Member] | None, member: Member) -> Members[Member] | None:
+    """Some members without one of them; None if there are no others."""
+    assert members is not None
+    if isinstance(members, dict):
+        del members[member]
+        return members or None
+    return tuple([each for each in members if each is not member]) or None
+
+
 class Signature(Generic[Member]):
     """A binding path and a predicate path, and where they lead at each label path."""
 
@@ -48,7 +74,7 @@ class Entry(Generic[Member]):
         """The entry of another signature for the same constant, if there is one."""
         self.users = 0
         """Those who ask for it, whether they are found by it or not."""
-        self.untested: dict[Member, None] | None = None
+        self.untested: Members[Member] | None = None
         """Members for which this is all of `where`, if there are some."""
         self.tested: dict[Member, tuple[tuple[Entry[Member], ...], GroupPlan]] | None = None
         """Members with other entries that have to be found too, or with more in their plan."""

@@ -23,7 +23,15 @@ from broker.plan.group_plan import GroupPlan, PlainPath, WhereKey
 from broker.query.syntax import End, Literal
 from broker.runtime.asked import Asked, Probe
 from broker.runtime.bound_above import bound_above
-from broker.runtime.constants import Constants, Entry, Member, Orders, Signature
+from broker.runtime.constants import (
+    Constants,
+    Entry,
+    Member,
+    Orders,
+    Signature,
+    with_member,
+    without_member,
+)
 from broker.runtime.groups import Groups
 from broker.values import to_number
 
@@ -80,8 +88,7 @@ class WhereIndex(Generic[Member]):
             entries.append(entry)
         first = entries[0]
         if len(entries) == 1 and plan.rest is None:
-            first.untested = first.untested or {}
-            first.untested[member] = None
+            first.untested = with_member(first.untested, member)
         else:
             first.tested = first.tested or {}
             first.tested[member] = (tuple(entries[1:]), plan)
@@ -96,9 +103,7 @@ class WhereIndex(Generic[Member]):
         entry = signature.constants.entry(signature, first.operator, constants[0])
         assert entry is not None
         if entry.tested is None or entry.tested.pop(member, None) is None:
-            assert entry.untested is not None
-            del entry.untested[member]
-            entry.untested = entry.untested or None
+            entry.untested = without_member(entry.untested, member)
         for key, constant in zip(plan.keys, constants, strict=True):
             self._release(binding, key, constant)
         self._size -= 1

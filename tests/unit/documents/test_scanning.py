@@ -55,9 +55,9 @@ def everything(message: Message) -> list[object]:
         [message.text_values(node) for node in nodes],
         [message.string_value(node) for node in range(message.last + 1)],
         [
-            "" if message.kinds[node].is_empty else message.leaf_texts[node]
-            for node in nodes
-            if message.ends[node] == node
+            "" if kind.is_empty else text
+            for node, (kind, text) in enumerate(zip(message.kinds, message.leaf_texts, strict=True))
+            if node and message.ends[node] == node
         ],
         [message.has_default_namespace(node) for node in nodes],
         [
