@@ -6,6 +6,14 @@ from broker.errors import BrokerError
 
 _CAUSES = (
     (
+        # Before what a torn checkpoint says: here, too, something ended before it was complete.
+        r"Python worker exited unexpectedly",
+        "worker-died",
+        "a Python worker died at each attempt, most often for want of memory: each has all "
+        "subscriptions. Give the machine more, or the job fewer cores (job.master). Nothing was "
+        "skipped; it goes on where it stopped when it is started again",
+    ),
+    (
         r"OffsetOutOfRange|Cannot fetch offset|data may have been lost|KafkaSourceProvider.*lost"
         r"|offset.*was changed from|failOnDataLoss",
         "input-lost",

@@ -205,11 +205,11 @@ class InForce:
         subscribers = selected.snapshot.subscribers()
         text = str(error)
         with self._lock:
-            missing = self._admin.missing(self._names.output(each) for each in subscribers)
+            lost = self._admin.unwritable(self._names.output(each) for each in subscribers)
             failed = self._outputs.refused(text, subscribers)
             self._outputs.measure(subscribers)
             limits = self._outputs.largest_records
-            if not missing and not failed and limits == selected.largest_records:
+            if not lost and not failed and limits == selected.largest_records:
                 raise explain_failure(error)
             failed.update(self._outputs.check(subscribers))
             if failed:

@@ -40,7 +40,7 @@ class OutputWatch:
 
     def check_if_due(self, subscribers: Iterable[str]) -> dict[str, str]:
         """Make the topics that are gone, and see how much all take; the reasons for those that
-        can't be made.
+        can't be made, or written to.
         """
         started = self._clock()
         if started < self._next:
@@ -55,11 +55,12 @@ class OutputWatch:
     def check(self, subscribers: Iterable[str]) -> dict[str, str]:
         """Look now."""
         owners = self._owners(subscribers)
-        missing = self._admin.missing(owners)
-        if not missing:
+        lost = self._admin.unwritable(owners)
+        if not lost:
             return {}
-        _LOGGER.warning("output topics are gone and made again: %s", ", ".join(sorted(missing)))
-        return self._admin.ensure_outputs(owner for topic in missing for owner in owners[topic])
+        reasons = ", ".join(f"{topic} ({reason})" for topic, reason in sorted(lost.items()))
+        _LOGGER.warning("output topics that can't be written to: %s", reasons)
+        return self._admin.ensure_outputs(owner for topic in lost for owner in owners[topic])
 
     def refused(self, failure: str, subscribers: Iterable[str]) -> dict[str, str]:
         """The subscribers whose topics a failed write was not allowed to write to."""

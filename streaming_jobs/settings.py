@@ -2,11 +2,21 @@
 
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 SparkName = Annotated[str, StringConstraints(pattern=r"^spark\.[A-Za-z0-9]")]
 """The name of a setting of Spark's: it passes over others in silence."""
+
+
+def _local_if_file(checkpoint: Path | str) -> Path | str:
+    """A `file:` address as the directory that it is: there, two jobs can be kept apart."""
+    parts = urlsplit(str(checkpoint))
+    return Path(unquote(parts.path)) if parts.scheme == "file" else checkpoint
+
+
+Checkpoint = Annotated[Path | str, AfterValidator(_local_if_file)]
 
 
 class JobSettings(BaseModel):
@@ -17,7 +27,7 @@ class JobSettings(BaseModel):
     master: str = Field(
         default="local[2,4]", description="the Spark master; local[N,4] is N cores of this machine"
     )
-    checkpoint: Path | str = Field(
+    checkpoint: Checkpoint = Field(
         default=Path("xmlbroker-data/checkpoint"),
         description="a directory, or an address of the cluster's storage, for the job's progress",
     )

@@ -313,6 +313,10 @@ class Registry:
 
     def _prepare_outputs(self, now: datetime) -> None:
         """See to the output topics of those that are to become active."""
+        for key in self._touched:
+            if key not in self._set.subscriptions:
+                # Who leaves may take the topic along; who comes back needs it again.
+                self._prepared.discard(key.subscriber)
         wanted = {
             key.subscriber
             for key in self._touched

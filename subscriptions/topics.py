@@ -32,6 +32,7 @@ _WEEK_MS = 7 * 24 * 60 * 60 * 1000
 _TOPICS_A_REQUEST = 500
 _LARGEST = "max.message.bytes"
 _NOT_ALLOWED = "no access rule lets us see it"
+_NOT_WRITABLE = "no access rule lets us write to it"
 
 _COMPACTED = {"cleanup.policy": "compact"}
 
@@ -117,22 +118,24 @@ class TopicAdmin:
         owners: dict[str, list[str]] = {}
         for subscriber in subscribers:
             owners.setdefault(self.names.output(subscriber), []).append(subscriber)
-        missing = self.missing(owners)
-        failed = self._create(dict.fromkeys(missing, self.outputs))
+        unwritable = self.unwritable(owners)
+        refused = {topic: why for topic, why in unwritable.items() if why == _NOT_WRITABLE}
+        missing = unwritable.keys() - refused.keys()
+        failed = {**refused, **self._create(dict.fromkeys(missing, self.outputs))}
         return {owner: reason for topic, reason in failed.items() for owner in owners[topic]}
 
     def missing(self, topics: Iterable[str]) -> dict[str, str]:
+        """Those that are not there for us, each with the reason."""
+        reasons = {each["name"]: _why_missing(each) for each in self._describe(topics)}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+
+    def unwritable(self, topics: Iterable[str]) -> dict[str, str]:
         """Those that can't be written to, each with the reason."""
-        reasons = {}
-        for described in self._describe(topics):
-            error = errors.for_code(described["error_code"])
-            if error is errors.UnknownTopicOrPartitionError:
-                reasons[described["name"]] = "there is no such topic"
-            elif error is errors.TopicAuthorizationFailedError:
-                reasons[described["name"]] = _NOT_ALLOWED
-            elif described["error_code"] != 0:
-                reasons[described["name"]] = error.__name__
-        return reasons
+        reasons = {
+            each["name"]: _why_missing(each) or _why_unwritable(each)
+            for each in self._describe(topics)
+        }
+        return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def largest_records(self, topics: Iterable[str]) -> dict[str, int]:
         """The `max.message.bytes` of topics; those of which Kafka does not tell it are left out."""
@@ -190,6 +193,22 @@ class TopicAdmin:
                 except errors.KafkaTimeoutError:
                     unready.update(self.missing(part) or dict.fromkeys(part, "it has no leader"))
         return unready
+
+
+def _why_missing(described: Mapping[str, Any]) -> str | None:
+    """Why a topic can't be used at all; None if it can."""
+    error = errors.for_code(described["error_code"])
+    if error is errors.UnknownTopicOrPartitionError:
+        return "there is no such topic"
+    if error is errors.TopicAuthorizationFailedError:
+        return _NOT_ALLOWED
+    return error.__name__ if described["error_code"] != 0 else None
+
+
+def _why_unwritable(described: Mapping[str, Any]) -> str | None:
+    """Why a topic that is there can't be written to, if Kafka tells what we may do."""
+    allowed = described.get("authorized_operations")
+    return _NOT_WRITABLE if allowed and "WRITE" not in allowed else None
 
 
 def why_no_topic(settings: ClientSettings, topic: str) -> KafkaError:

@@ -1,5 +1,7 @@
 """`job.spark`: settings of Spark that the broker has no setting of its own for."""
 
+from pathlib import Path
+
 import pytest
 
 from streaming_jobs.settings import JobSettings
@@ -24,3 +26,9 @@ def test_they_go_before_those_of_the_broker() -> None:
     assert spark_settings(JobSettings(executor_memory="2g")) == {"spark.executor.memory": "2g"}
     job = JobSettings(executor_memory="2g", spark={"spark.executor.memory": "3g", "spark.x": "y"})
     assert spark_settings(job) == {"spark.executor.memory": "3g", "spark.x": "y"}
+
+
+def test_a_checkpoint_by_its_address() -> None:
+    """On this machine it is guarded against a second job, however it is named."""
+    assert JobSettings(checkpoint="file:///data/a%20b").checkpoint == Path("/data/a b")
+    assert JobSettings(checkpoint="hdfs://host/c").checkpoint == "hdfs://host/c"

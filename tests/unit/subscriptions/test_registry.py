@@ -385,6 +385,16 @@ class TestOutputTopics:
         broker.take(BOOKS, GOOD)
         assert broker.prepared == [["acme"], ["acme"]]
 
+    def test_one_who_left_is_prepared_anew_when_it_comes_back(self, broker: Broker) -> None:
+        """The topic may have gone with it."""
+        broker.take(BOOKS, GOOD)
+        broker.take(NEWS, GOOD)
+        assert broker.prepared == [["acme"]]
+        broker.take(BOOKS, None)
+        broker.take(NEWS, None)
+        broker.take(BOOKS, GOOD)
+        assert broker.prepared == [["acme"], ["acme"]]
+
 
 class TestExpiry:
     def test_it_expires_at_its_time(self, broker: Broker) -> None:

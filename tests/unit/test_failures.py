@@ -1,0 +1,56 @@
+"""What Spark and Kafka say when a job ends, and what is made of it."""
+
+import pytest
+
+from broker.errors import BrokerError
+from streaming_jobs.failures import explain_failure
+
+DIED = """An error occurred while calling o93.save.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 4 times
+: org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)
+Caused by: java.io.EOFException
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (DIED, "worker-died"),
+        ("java.io.EOFException: null", "torn-checkpoint"),
+        ("Incomplete log file file:/c/offsets/3", "torn-checkpoint"),
+        ("com.fasterxml.jackson.core.JsonParseException: Unexpected character", "torn-checkpoint"),
+        (
+            "Some data may have been lost because they are not available in Kafka any more",
+            "input-lost",
+        ),
+        ("Cannot fetch offset 12 (GroupId: spark-1, TopicPartition: m-0)", "input-lost"),
+        (
+            "org.apache.kafka.common.errors.SaslAuthenticationException: Authentication failed",
+            "kafka-authentication",
+        ),
+        (
+            "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized",
+            "kafka-authorisation",
+        ),
+        (
+            "org.apache.kafka.common.errors.TimeoutException: Topic m not present",
+            "kafka-unreachable",
+        ),
+        ("An error occurred while calling o93.save.\nsomething else\n", "job-failed"),
+        ("", "job-failed"),
+    ],
+)
+def test_the_code_says_why(text: str, code: str) -> None:
+    assert explain_failure(RuntimeError(text)).code == code
+
+
+def test_an_error_of_ours_stays_what_it_is() -> None:
+    error = BrokerError("version-lost", "compacted")
+    assert explain_failure(error) is error
+    through_spark = RuntimeError("…\nstreaming_jobs.pins.PinError: torn-pin: it can't be read\n…")
+    explained = explain_failure(through_spark)
+    assert (explained.code, explained.detail) == ("torn-pin", "it can't be read")
+
+
+def test_the_detail_has_the_line_that_said_it() -> None:
+    assert "Python worker exited unexpectedly" in explain_failure(RuntimeError(DIED)).detail
