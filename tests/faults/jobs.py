@@ -28,9 +28,16 @@ class JobHere:
     """A job in this process, on a Spark session that is there; ended with the context."""
 
     def __init__(
-        self, spark: SparkSession, servers: str, prefix: str, checkpoint: Path, **settings: int
+        self,
+        spark: SparkSession,
+        servers: str,
+        prefix: str,
+        checkpoint: Path,
+        *,
+        shared_topics: int = 0,
+        **settings: int,
     ) -> None:
-        kafka = KafkaSettings(bootstrap_servers=servers, prefix=prefix)
+        kafka = KafkaSettings(bootstrap_servers=servers, prefix=prefix, shared_topics=shared_topics)
         self.job = BrokerJob(spark, kafka, JobSettings(checkpoint=checkpoint, **settings))  # type: ignore[arg-type]
         self.failure: BrokerError | None = None
         self._thread = threading.Thread(target=self._run, name="broker-job")
