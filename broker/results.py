@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from broker.documents.message import TextNode
 from broker.errors import ResultError
+from broker.limits import ResultLimits
 from broker.names import ExpandedName
 from broker.query.syntax import Count, EndKind, Flwr, Path, StringOf, Variable
 
@@ -64,6 +65,15 @@ def end_of(query: Flwr, path: Path) -> EndKind | None:
         index = path.start.index
         path = query.binding if index == 0 else query.lets[index - 1].path
     return path.end.kind if path.end is not None else None
+
+
+def refuse_bindings(count: int, limits: ResultLimits) -> None:
+    """Raise the error of a result that is over its budget of bindings."""
+    if count > limits.max_bindings:
+        raise ResultError(
+            "budget-exceeded",
+            f"{count} bindings of the for variable, more than {limits.max_bindings}",
+        )
 
 
 def too_many_items(most: int) -> ResultError:

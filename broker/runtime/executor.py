@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from broker import reference
 from broker.documents import Message
 from broker.documents.dtd import ElementGraph
 from broker.limits import ResultLimits
@@ -27,7 +28,7 @@ from broker.plan.operators import (
 )
 from broker.query.syntax import End, EndKind
 from broker.reference import Evaluation, Key
-from broker.results import Group, GroupList, Node, Result, too_many_items
+from broker.results import Group, GroupList, Node, Result, refuse_bindings, too_many_items
 from broker.runtime import (
     dup_elim,
     group_by,
@@ -37,7 +38,7 @@ from broker.runtime import (
     shared_join,
     where_filter,
 )
-from broker.runtime.path_stream import PathStreams, Rows
+from broker.runtime.path_stream import PathStreams, Rows, TooManyTuplesError
 from broker.runtime.selection import select
 from broker.runtime.shared_join import Pairs
 from broker.runtime.shared_selection import ConstantIndex, TpLists
@@ -57,7 +58,7 @@ class Executor:
     ) -> None:
         self.message = message
         self.limits = limits
-        self.streams = PathStreams(message, limits.max_items)
+        self.streams = PathStreams(message)
         self.indexes = indexes
         """The constants of shared selections. With them, equal operators are one object."""
         self._made: dict[int, object] = {}
@@ -72,7 +73,10 @@ class Executor:
 
     def run(self, plan: Plan) -> Result:
         """The groups that a plan makes."""
-        return _Run(self, plan).result()
+        try:
+            return _Run(self, plan).result()
+        except TooManyTuplesError:
+            return reference.transform(plan.query, self.message, self.limits)
 
     def once(self, operator: Operator, make: Callable[[], Made]) -> Made:
         """What an operator makes, made once if plans share it."""
@@ -133,11 +137,14 @@ class _Run:
         self.limits = executor.limits
         self.plan = plan
         self.evaluation = Evaluation(executor.message)
+        self.items = 0
+        """How many nodes there are in the lists so far."""
 
     def result(self) -> Result:
         root = self.plan.root
         source = root.left if isinstance(root, OuterJoinSelect) else root.source
         bound = [row[-1] for row in self.rows(source)]
+        refuse_bindings(len(bound), self.limits)
         columns = [self.column(each, bound) for each in root.lists] if bound else []
         groups: list[Group] = list(zip(*columns, strict=True)) if columns else [() for _ in bound]
         if self.plan.query.order_by:
@@ -174,8 +181,15 @@ class _Run:
     def column(self, each: Searched | Streamed | Grouped, bound: list[int]) -> list[GroupList]:
         """One list for each bound node."""
         if isinstance(each, Searched):
-            query, most = self.plan.query, self.limits.max_items
-            return return_select.search(bound, each.value, query, self.evaluation, most)
+            found = return_select.search(
+                bound,
+                each.value,
+                self.plan.query,
+                self.evaluation,
+                items=self.items,
+                max_items=self.limits.max_items,
+            )
+            return self.within_budget(found)
         if isinstance(each, Grouped):
             lists = self.executor.groups(each.source)
             joined = [lists.get(node, []) for node in bound]
@@ -196,7 +210,8 @@ class _Run:
         return self.evaluation.take_end(end, elements)
 
     def within_budget(self, lists: list[GroupList]) -> list[GroupList]:
-        if sum(map(len, lists)) > self.limits.max_items:
+        self.items += sum(map(len, lists))
+        if self.items > self.limits.max_items:
             raise too_many_items(self.limits.max_items)
         return lists
 

@@ -14,11 +14,10 @@ from itertools import chain
 from broker import reference
 from broker.documents import DOCUMENT, Message
 from broker.documents.labels import ROOT_LABEL
-from broker.errors import ResultError
 from broker.limits import ResultLimits
 from broker.plan.group_plan import GroupPlan, Lists, PlainPath, PlanStep
 from broker.query.syntax import EndKind, Literal, Path
-from broker.results import AttributeNode, Group, Node, too_many_items
+from broker.results import AttributeNode, Group, Node, refuse_bindings, too_many_items
 from broker.runtime.reached import LARGEST_TABLE, reached_labels
 
 _NO_NODES: list[int] = []
@@ -84,7 +83,7 @@ class Groups:
 
     def ordered(self, plan: GroupPlan, bound: list[int], limits: ResultLimits) -> list[int]:
         """The bound elements of a plan in the order that it has them in."""
-        _refuse_bindings(len(bound), limits)
+        refuse_bindings(len(bound), limits)
         for make_key, is_descending in reversed(plan.order_by):
             keys = {node: make_key(self, node) for node in bound}
             bound = sorted(bound, key=keys.__getitem__, reverse=is_descending)
@@ -95,7 +94,7 @@ class Groups:
     ) -> list[int]:
         """The elements that pass `where`, rising."""
         known = self.bindings(plan.binding)
-        _refuse_bindings(len(known), limits)
+        refuse_bindings(len(known), limits)
         for key, constant in zip(plan.keys, constants, strict=True):
             known = [node for node in known if key.holds(self, node, constant)]
         rest = plan.rest
@@ -272,11 +271,3 @@ class Groups:
             return ""
         first = items[0]
         return self.message.string_value(first) if isinstance(first, int) else first.value
-
-
-def _refuse_bindings(count: int, limits: ResultLimits) -> None:
-    if count > limits.max_bindings:
-        raise ResultError(
-            "budget-exceeded",
-            f"{count} bindings of the for variable, more than {limits.max_bindings}",
-        )

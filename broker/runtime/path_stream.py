@@ -2,32 +2,45 @@
 
 A path's tuples are those of its beginning, each with all nodes that the last step reaches from it;
 beginnings are kept for the message, so that paths share them. Tuples can be many more than nodes:
-`//*//*//*` has one for each choice of three ancestors. So they are counted against a budget.
+`//*//*//*` has one for each choice of three ancestors. Where they get too many, a plan gives up,
+and the reference engine, which goes from nodes to nodes, answers in its place (`executor.py`).
 """
 
 from broker.documents import DOCUMENT, Message
-from broker.errors import ResultError
 from broker.query.syntax import Axis, NameTest, Step
+
+_MOST_FOR_EACH_NODE = 8
+_MOST_IN_ANY_CASE = 20_000
+"""So many tuples a path may have."""
 
 Row = tuple[int, ...]
 Rows = list[Row]
 
 
+class TooManyTuplesError(Exception):
+    """A path has more tuples than are worth it."""
+
+
 class PathStreams:
     """The streams of one message."""
 
-    def __init__(self, message: Message, max_tuples: int) -> None:
+    def __init__(self, message: Message) -> None:
         self.message = message
-        self.max_tuples = max_tuples
-        self._rows: dict[tuple[Step, ...], Rows] = {(): [()]}
+        self._max_tuples = _MOST_FOR_EACH_NODE * message.last + _MOST_IN_ANY_CASE
+        self._rows: dict[tuple[Step, ...], Rows | None] = {(): [()]}
+        """By steps; None where there are too many, which no other plan has to find out again."""
 
     def rows(self, steps: tuple[Step, ...]) -> Rows:
-        """The tuples of a path, ordered by the last field."""
-        known = self._rows.get(steps)
+        """The tuples of a path, ordered by the last field, or a `TooManyTuplesError`."""
+        if steps not in self._rows:
+            before = self.rows(steps[:-1])
+            self._rows[steps] = None
+            made = self._extend(before, steps[-1])
+            made.sort(key=lambda row: row[-1])
+            self._rows[steps] = made
+        known = self._rows[steps]
         if known is None:
-            known = self._extend(self.rows(steps[:-1]), steps[-1])
-            known.sort(key=lambda row: row[-1])
-            self._rows[steps] = known
+            raise TooManyTuplesError
         return known
 
     def _extend(self, rows: Rows, step: Step) -> Rows:
@@ -42,7 +55,6 @@ class PathStreams:
                 else self.message.children(origin)
             )
             extended += [(*row, node) for node in below if accepts(name(node))]
-            if len(extended) > self.max_tuples:
-                detail = f"more than {self.max_tuples} tuples of a path"
-                raise ResultError("budget-exceeded", detail)
+            if len(extended) > self._max_tuples:
+                raise TooManyTuplesError
         return extended

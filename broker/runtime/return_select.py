@@ -10,11 +10,16 @@ from broker.results import GroupList, too_many_items
 
 
 def search(
-    bound: list[int], value: Value, query: Flwr, evaluation: Evaluation, max_items: int
+    bound: list[int],
+    value: Value,
+    query: Flwr,
+    evaluation: Evaluation,
+    *,
+    items: int,
+    max_items: int,
 ) -> list[GroupList]:
-    """One list for each bound node, or a `ResultError`."""
+    """One list for each bound node, or a `ResultError`; other lists have so many items already."""
     lists: list[GroupList] = []
-    items = 0
     for node in bound:
         evaluation.bind(query, node)
         found = evaluation.make_list(value)

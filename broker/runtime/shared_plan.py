@@ -28,6 +28,7 @@ from broker.plan.operators import (
 from broker.plan.text import shared_plan_text
 from broker.results import Result
 from broker.runtime.executor import Executor
+from broker.runtime.path_stream import TooManyTuplesError
 from broker.runtime.shared_selection import ConstantIndex
 
 Member = TypeVar("Member", bound=Hashable)
@@ -139,8 +140,8 @@ class SharedPlan(Generic[Member]):
         for selection, led in self._led.items():
             try:
                 lists = executor.once(selection, lambda: executor.tp_lists(selection, None))  # noqa: B023 - called here
-            except ResultError:
-                # Over budget: each member finds out, and says so.
+            except TooManyTuplesError:
+                # Each member is answered in another way.
                 for members in led.values():
                     yield from members
                 continue

@@ -8,9 +8,10 @@ from broker.runtime.path_stream import Rows
 
 def search(rows: Rows, condition: Condition, query: Flwr, evaluation: Evaluation) -> Rows:
     """Those that pass; paths are followed from the bound node, the last field."""
-    passing: Rows = []
+    passing: dict[int, bool] = {}
     for row in rows:
-        evaluation.bind(query, row[-1])
-        if evaluation.holds(condition, row[-1]):
-            passing.append(row)
-    return passing
+        node = row[-1]
+        if node not in passing:
+            evaluation.bind(query, node)
+            passing[node] = evaluation.holds(condition, node)
+    return [row for row in rows if passing[row[-1]]]

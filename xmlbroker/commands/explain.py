@@ -9,8 +9,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from broker.documents import parse_message
+from broker import reference
+from broker.documents import Message, parse_message
 from broker.documents.dtd import ElementGraph
+from broker.engine import Engine
+from broker.errors import ResultError
 from broker.matching import YFilter
 from broker.matching.shape import shape_of
 from broker.plan.build import NotPlannedError, Strategy
@@ -18,9 +21,9 @@ from broker.plan.candidates import candidates_of
 from broker.plan.drawing import plan_graph
 from broker.plan.optimise import Optimisation
 from broker.plan.text import shared_plan_text
-from broker.query import Filter, Flwr, check, unparse
-from broker.runtime.planned import PlannedTogether
-from broker.runtime.transformer import Choice, Transformer
+from broker.query import Filter, Flwr, check
+from broker.runtime.planned import Planned, PlannedTogether
+from broker.runtime.transformer import Choice
 from broker.why import why
 from xmlbroker.commands.match import read_filters
 from xmlbroker.commands.transform import DTD, OPTIMISE, STRATEGY
@@ -48,7 +51,10 @@ from xmlbroker.context import (
 @OPTIMISE
 @DTD
 @click.option(
-    "--document", type=DOCUMENT, help="Say for each filter why it takes this document, or not."
+    "--document",
+    type=DOCUMENT,
+    help="Say for each filter why it takes this document, or not; for a FLWR query, how many "
+    "groups it makes and why.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 @click.pass_obj
@@ -65,18 +71,26 @@ def explain(
     as_json: bool,
 ) -> None:
     """Show what filters share and why they take a document, or the plan of a FLWR query."""
+    if query_files and file is not None:
+        raise click.UsageError("give either --queries or --query")
     if query_files:
         graph = None if dtd is None else ElementGraph.load(dtd)
         queries = [read_flwr(each, context) for each in query_files]
-        if as_graph or len(queries) > 1:
-            together = plan_together(queries, Choice(strategy), Optimisation(optimise), graph)
-            lines = [
-                plan_graph(together.plans()) if as_graph else shared_plan_text(together.plans())
-            ]
+        choice, optimisation = Choice(strategy), Optimisation(optimise)
+        if as_graph:
+            lines = [plan_graph(plan_together(queries, choice, optimisation, graph).plans())]
+        elif len(queries) > 1:
+            lines = explain_together(queries, choice, optimisation, graph)
         else:
-            transformer = Transformer(queries[0], Choice(strategy), Optimisation(optimise), graph)
-            candidates = candidates_of(queries[0])
-            lines = [*transformer.explain(), f"matched as the filter {unparse(candidates.filter)}"]
+            engine = Engine(choice=choice, optimisation=optimisation, graph=graph)
+            engine.add("query", queries[0])
+            lines = engine.explain("query")
+        if document is not None and not as_graph:
+            message = parse_message(read_document(document), context.settings.message)
+            lines += [
+                f"query {number}: {explain_result(query, message, context)}"
+                for number, query in enumerate(queries, start=1)
+            ]
         if as_json:
             print_json({"plan": lines})
         else:
@@ -106,6 +120,28 @@ def read_flwr(file: Path, context: Context) -> Flwr:
     if not isinstance(query, Flwr):
         raise click.UsageError(f"{file}: this is a filter; use --queries")
     return query
+
+
+def explain_result(query: Flwr, message: Message, context: Context) -> str:
+    """What a query makes of a message, or why nothing."""
+    try:
+        groups = len(reference.transform(query, message, context.settings.result).groups)
+    except ResultError as error:
+        return f"an error, {error}"
+    verdict = why(candidates_of(query).filter, message)
+    return f"{groups} group{'' if groups == 1 else 's'}, {verdict.reason}"
+
+
+def explain_together(
+    queries: list[Flwr], choice: Choice, optimisation: Optimisation, graph: ElementGraph | None
+) -> list[str]:
+    """The shared plan of queries, and for each the rules that fired on its own plan or did not."""
+    together = plan_together(queries, choice, optimisation, graph)
+    lines = [shared_plan_text(together.plans())]
+    for number, query in enumerate(queries, start=1):
+        planned = Planned(query, together.strategy, optimisation, graph, sharing=True)
+        lines += [f"query {number}: {line}" for line in planned.explain()]
+    return lines
 
 
 def plan_together(

@@ -64,6 +64,9 @@ def test_what_the_plans_of_several_queries_share(run: Run, tmp_path: Path) -> No
     assert sum("SharedJoin" in line for line in lines) == 1
     assert sum("Output" in line for line in lines) == 2
     assert sum("GroupBy" in line for line in lines) == 1
+    for number in (1, 2):
+        for rule in ("pull_up_selection", "share_group_by"):
+            assert any(line.startswith(f"query {number}: fired: {rule}") for line in lines), rule
     drawn = run("explain", *files, "--dot").out
     assert drawn.startswith("digraph plan {")
     assert "-> q2;" in drawn
@@ -75,3 +78,25 @@ def test_a_query_without_a_plan_to_share(run: Run, tmp_path: Path) -> None:
     result = run("explain", "--query", str(file), "--dot")
     assert result.status == 2
     assert "the binding path has .." in result.err
+
+
+def test_what_a_query_makes_of_a_document(run: Run, tmp_path: Path) -> None:
+    query, document = tmp_path / "one.xq", tmp_path / "m.xml"
+    query.write_text('for $v in //a where $v/b = "1" return <r>{$v/c}</r>', encoding="utf-8")
+    document.write_text("<m><a><b>1</b></a><a><b>2</b></a></m>", encoding="utf-8")
+    result = run("explain", "--query", str(query), "--document", str(document))
+    *_, found, of_document = result.out.splitlines()
+    assert found == "found by the constants that its where clause compares with"
+    assert of_document.startswith("query 1: 1 group, ")
+    document.write_text("<m><a><b>2</b></a></m>", encoding="utf-8")
+    result = run("explain", "--query", str(query), "--document", str(document))
+    assert "query 1: 0 groups, no element `a`" in result.out
+    assert '[b = "1"]' in result.out
+
+
+def test_filters_and_queries_are_not_mixed(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "one.xq"
+    file.write_text("for $v in //a return <r/>", encoding="utf-8")
+    result = run("explain", "--query", str(file), "--queries", str(file))
+    assert result.status == 2
+    assert "either --queries or --query" in result.err

@@ -46,7 +46,7 @@ def steps(text: str) -> tuple[Step, ...]:
 
 
 def rows(text: str, data: bytes = RECURSIVE) -> Rows:
-    return PathStreams(parse_message(data), 10_000).rows(steps(text))
+    return PathStreams(parse_message(data)).rows(steps(text))
 
 
 def has_duplicates(rows: Rows, *fields: int) -> bool:
