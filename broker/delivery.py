@@ -13,7 +13,7 @@ from broker.plan.group_plan import GroupPlan
 from broker.query import Flwr
 from broker.query.shapes import Shape
 from broker.query.syntax import Literal
-from broker.results import Result
+from broker.results import Result, too_much_to_look_at
 from broker.runtime.group_writer import GroupWriter
 from broker.runtime.groups import Groups
 from broker.runtime.planned import Planned
@@ -139,7 +139,7 @@ class Deliveries:
     def add_result(self, transformation: Transformation, result: Result | ResultError) -> None:
         """A transformation's result, for its subscribers; nothing if there is no group."""
         if isinstance(result, ResultError):
-            self._add_error(transformation, result)
+            self._add_error(transformation.subscribers, result)
             return
         if not result.groups:
             return
@@ -164,10 +164,14 @@ class Deliveries:
                 made[format] = outcome
             self.made.append(Delivery(subscription, *outcome))
 
-    def _add_error(self, transformation: Transformation, error: ResultError) -> None:
+    def add_undecided(self, subscribers: Iterable[str]) -> None:
+        """An error for those of whom it was not found out whether the message is theirs."""
+        self._add_error(subscribers, too_much_to_look_at())
+
+    def _add_error(self, subscribers: Iterable[str], error: ResultError) -> None:
         self._count(error)
         error.__traceback__ = None  # it would keep the message, and itself
-        self.made += [Delivery(each, None, error) for each in transformation.subscribers]
+        self.made += [Delivery(each, None, error) for each in subscribers]
 
     def _count(self, error: ResultError) -> None:
         if error.code == "budget-exceeded":

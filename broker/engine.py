@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from broker.errors import ResultError
 from broker.limits import MessageLimits, ResultLimits
 from broker.matching import Description, YFilter
 from broker.matching import Engine as Matcher
+from broker.matching.match_set import MatchSet
 from broker.message_factory import OutputFormat, check_template
 from broker.metrics import EngineMetrics
 from broker.plan.build import NotPlannedError, Strategy
@@ -40,6 +42,7 @@ from broker.runtime.where_index import WhereIndex
 
 _DEFAULT_MESSAGE_LIMITS = MessageLimits()
 _DEFAULT_RESULT_LIMITS = ResultLimits()
+_NO_MATCHES = MatchSet([])
 
 
 @dataclass(slots=True)
@@ -273,7 +276,7 @@ class Engine:
         """What each subscription gets of a parsed message. Nothing, for most of them."""
         metrics = self.metrics
         started = perf_counter()
-        numbers = self.matcher.match(message) if self._members else ()
+        numbers = self.matcher.match(message) if self._members else _NO_MATCHES
         found = list(self._found(message, numbers))
         matched = perf_counter()
         metrics.match_runs += 1
@@ -283,6 +286,10 @@ class Engine:
             subscribers = self._members[number].subscribers
             if subscribers:
                 deliveries.add_filter(subscribers)
+        for number in numbers.undecided:
+            members = self._members[number]
+            asked = (each.subscribers for each in members.transformations.values())
+            deliveries.add_undecided(chain(members.subscribers, *asked))
         if self._costs.begin():
             outcomes = self._outcomes(message, found)
             metrics.transform_runs += self._costs.sample(outcomes, deliveries)

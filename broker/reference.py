@@ -7,7 +7,8 @@ PathSharing-F (BROKER 3.1).
 Every step makes a set of nodes from a set of nodes, so nothing is enumerated twice: a path without
 predicates costs at most steps x nodes, whatever its `//` and `*`. A predicate is tried once on each
 node, however many ways lead there: tried on each of them, a few predicates in each other would take
-hours on sixty elements in each other. Paths from the root are walked once for a message.
+hours on sixty elements in each other. Paths from the root are walked once for a message, and those
+that begin with `..` once for all children of an element. What is left that multiplies has a budget.
 """
 
 from collections.abc import Iterable
@@ -52,21 +53,27 @@ from broker.results import (
     Result,
     refuse_bindings,
     too_many_items,
+    too_much_to_look_at,
 )
 from broker.values import compare, to_number
 
 _DEFAULT_LIMITS = ResultLimits()
 
 _PASSES, _FAILS = 1, 2
+_UP = Step(Axis.CHILD, PARENT, ())
+
+_MOST_VISITED = 3_000_000
+_MOST_FOR_EACH_NODE = 64
+"""So many nodes, and for each node of the message so many more, may be looked at: some seconds."""
 
 
 def matches(query: Filter, message: Message) -> bool:
-    """Whether a filter takes a message."""
+    """Whether a filter takes a message, or a `ResultError`."""
     return Evaluation(message).holds(query.condition, DOCUMENT)
 
 
 def select(path: Path, message: Message) -> list[Node]:
-    """The nodes that a path from the root selects, in document order."""
+    """The nodes that a path from the root selects, in document order, or a `ResultError`."""
     return Evaluation(message).select(path, DOCUMENT)
 
 
@@ -104,6 +111,9 @@ class Evaluation:
         self.message = message
         self.variables: list[list[Node]] = []
         self.from_root: dict[Path, list[Node]] = {}
+        self._visits_left = _MOST_VISITED + _MOST_FOR_EACH_NODE * message.last
+        self._from_parent: dict[tuple[int, int], list[Node]] = {}
+        """What paths that begin with `..` select, by their identity and the parent."""
         self._passed: dict[int, bytearray] = {}
         """Which elements are known to pass a predicate, by its identity: those of a query stay as
         long as they are asked for. No predicate speaks of a variable."""
@@ -113,6 +123,12 @@ class Evaluation:
         self.variables = [[binding]]
         for let in query.lets:
             self.variables.append(self.select(let.path, binding))
+
+    def visit(self, nodes: int) -> None:
+        """Count nodes that are looked at; too many are a `ResultError`."""
+        self._visits_left -= nodes
+        if self._visits_left < 0:
+            raise too_much_to_look_at()
 
     # Paths
 
@@ -126,7 +142,26 @@ class Evaluation:
         return self.walk(path, context)
 
     def walk(self, path: Path, context: Node) -> list[Node]:
-        """The same, for a path that starts at the context node."""
+        """The same, for a path that starts at the context node or a variable."""
+        parent = self.first_parent(path, context)
+        if parent is None:
+            return self.follow(path, context)
+        known = self._from_parent.get((id(path), parent))
+        if known is None:
+            known = self._from_parent[id(path), parent] = self.follow(path, context)
+        return known
+
+    def first_parent(self, path: Path, context: Node) -> int | None:
+        """The parent that a path begins with, if it begins with `..` of one node."""
+        if not path.steps or path.steps[0] != _UP:
+            return None
+        if isinstance(path.start, Variable):
+            nodes = self.variables[path.start.index]
+            return self.parent(nodes[0]) if len(nodes) == 1 else None
+        return self.parent(context)
+
+    def follow(self, path: Path, context: Node) -> list[Node]:
+        """The nodes that a path leads to, step by step."""
         nodes = self.elements_of(path, context)
         return self.take_end(path.end, nodes) if path.end is not None else nodes
 
@@ -156,6 +191,7 @@ class Evaluation:
         origins: set[Node] = set()
         for node in nodes:
             if isinstance(node, int):
+                self.visit(ends[node] - node)
                 origins.update(range(node, ends[node] + 1))
             else:
                 origins.add(node)
@@ -173,6 +209,7 @@ class Evaluation:
         else:
             assert isinstance(step.test, NameTest)
             children = self.message.children(origin) if isinstance(origin, int) else []
+            self.visit(1 + len(children))
             test, name = step.test, self.message.name
             candidates = [child for child in children if test.accepts(name(child))]
         for predicate in step.predicates:

@@ -81,6 +81,12 @@ def too_many_items(most: int) -> ResultError:
     return ResultError("budget-exceeded", f"more than {most} nodes in the lists of the result")
 
 
+def too_much_to_look_at() -> ResultError:
+    """The error of a query that would go from node to node for too long."""
+    detail = "to answer it, too many nodes of the message would have to be looked at"
+    return ResultError("budget-exceeded", detail)
+
+
 def too_large(most: int) -> ResultError:
     """The error of a result that is over its budget of bytes."""
     return ResultError("budget-exceeded", f"the result has more than {most} bytes")

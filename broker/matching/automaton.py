@@ -11,6 +11,7 @@ from bisect import bisect_left
 
 from broker import reference
 from broker.documents import LabelPaths, Message
+from broker.errors import ResultError
 from broker.matching.compile import Compiler, NotDecidedError, needed_paths
 from broker.matching.decision import Decision
 from broker.matching.determinised import Determinised, Entry
@@ -51,6 +52,8 @@ class Automaton:
         """Filters that are looked at whatever signals there are."""
         self.verified: set[int] = set()
         """Filters that the reference engine decides, when they are looked at."""
+        self.undecided: list[int] = []
+        """The numbers of those that it could not decide for the last message, within its budget."""
         self.signal_of: dict[Path | tuple[Step, ...], int] = {}
         self.determinised = Determinised(
             nfa=self.nfa,
@@ -135,6 +138,7 @@ class Automaton:
 
         `present` are the label paths of the message, `leaves` those of them without others below.
         """
+        self.undecided.clear()
         at_hand = self.determinised.use(message.labels)
         find = self.determinised.find
         asked = present if len(self.patterns) else leaves
@@ -178,8 +182,15 @@ class Automaton:
             if formula is not None:
                 if evaluate(formula, signals):
                     places.add(place)
-            elif reference.matches(self.queries[place], message):
+            elif self._is_verified(place, message):
                 places.add(place)
+
+    def _is_verified(self, place: int, message: Message) -> bool:
+        try:
+            return reference.matches(self.queries[place], message)
+        except ResultError:
+            self.undecided.append(self.numbers[place])
+            return False
 
     @property
     def labels(self) -> LabelPaths | None:

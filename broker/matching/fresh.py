@@ -43,6 +43,9 @@ class _Bits:
 class Fresh:
     """Filters that are plain paths, up to some thousand."""
 
+    undecided: tuple[int, ...] = ()
+    """Plain paths are always decided."""
+
     def __init__(self) -> None:
         self.queries: list[Filter] = []
         self.numbers = array("q")

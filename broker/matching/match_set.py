@@ -94,10 +94,12 @@ class Part(NamedTuple):
 class MatchSet:
     """The queries that a message matched. Iterates over their numbers, rising."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("parts", "undecided")
 
-    def __init__(self, parts: list[Part]) -> None:
+    def __init__(self, parts: list[Part], undecided: Sequence[int] = ()) -> None:
         self.parts = parts
+        self.undecided = undecided
+        """Those of which it was not found out, within the budget, whether they match."""
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> "MatchSet":

@@ -2,6 +2,7 @@
 
 from broker import reference
 from broker.documents import Message
+from broker.errors import ResultError
 from broker.matching.match_set import MatchSet
 from broker.matching.numbering import Numbering
 from broker.matching.port import Description
@@ -24,8 +25,16 @@ class ReferenceEngine:
 
     def match(self, message: Message) -> MatchSet:
         """The numbers of the filters that take a message."""
-        queries = self.numbering.queries
-        return MatchSet.of(n for n, query in queries.items() if reference.matches(query, message))
+        matched, undecided = [], []
+        for number, query in self.numbering.queries.items():
+            try:
+                if reference.matches(query, message):
+                    matched.append(number)
+            except ResultError:
+                undecided.append(number)
+        made = MatchSet.of(matched)
+        made.undecided = undecided
+        return made
 
     def describe(self) -> Description:
         """Its size: it has no states."""

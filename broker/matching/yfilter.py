@@ -88,6 +88,7 @@ class YFilter:
         leaves = present.difference([parents[label] for label in present])
         self.has_matched = True
         parts = [each.match(message, present, leaves) for each in self.settled]
+        undecided = [number for each in self.settled for number in each.undecided]
         if self.fresh.queries:
             parts.append(self.fresh.match(message, present, leaves))
             if len(self.fresh) > self.settle_above:
@@ -95,12 +96,13 @@ class YFilter:
                 self.fresh = Fresh()
         if self.young.queries:
             parts.append(self.young.match(message, present, leaves))
+            undecided += self.young.undecided
             if len(self.young) > self.settle_above:
                 self._settle(self.young)
                 self.young = self._new_automaton()
         if self.folding is not None:
             self._advance()
-        return MatchSet(parts)
+        return MatchSet(parts, undecided)
 
     def _settle(self, filters: Filters) -> None:
         """Let an automaton take no more filters, and see what is to be folded."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker import reference
 from broker.engine import Engine
 from broker.limits import ResultLimits
 from broker.query import parse
@@ -83,3 +84,68 @@ def test_too_many_nodes_in_all_lists_together(choice: Choice, returned: str) -> 
     (delivery,) = engine.process(b"<m><v><a/></v><v><a/></v><v><a/></v></m>")
     assert delivery.error is not None
     assert "more than 4 nodes" in delivery.error.detail
+
+
+SIBLINGS = b"<r>" + b"<a/>" * 3_000 + b"</r>"
+SECTIONS = b"<s>" * 50 + b"<b/>" * 1_000 + b"</s>" * 50
+"""From each section all of the others below it, and their parts, can be reached."""
+
+
+@pytest.mark.parametrize("choice", STRATEGIES)
+@pytest.mark.parametrize(
+    ("query", "is_filter"),
+    [
+        ("for $v in //a where count($v/../a) = 3000 return <r/>", False),
+        ("for $v in //a where not($v/../a/..) return <r/>", None),
+        ("//a[count(../a) = 3000]", True),
+        ("//a[../a[../a]]", True),
+    ],
+)
+def test_siblings_share_what_is_above_them(
+    choice: Choice, query: str, is_filter: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visited = 0
+    visit = Evaluation.visit
+
+    def counted(self: Evaluation, nodes: int) -> None:
+        nonlocal visited
+        visited += nodes
+        visit(self, nodes)
+
+    monkeypatch.setattr(Evaluation, "visit", counted)
+    engine = Engine(choice=choice)
+    engine.add("s", parse(query))
+    payloads = [each.payload for each in engine.process(SIBLINGS)]
+    expected = {True: [SIBLINGS], False: [b"<r/>" * 3_000], None: []}
+    assert payloads == expected[is_filter]
+    assert visited < 100_000
+
+
+@pytest.mark.parametrize("choice", STRATEGIES)
+@pytest.mark.parametrize(
+    "query",
+    [
+        "for $v in //s where count($v//b/..) > 1 return <r/>",
+        "for $v in //s return <r>{count($v//b/..)}</r>",
+        "for $v in //s order by count($v//b/..) return <r/>",
+        "//s[count(.//b/..) > 4000]",
+        "//b[../c] or //s[count(.//b/..) > 4000]",
+    ],
+)
+def test_what_multiplies_is_refused_for_that_subscription_alone(
+    choice: Choice, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference, "_MOST_VISITED", 20_000)
+    monkeypatch.setattr(reference, "_MOST_FOR_EACH_NODE", 0)
+    engine = Engine(choice=choice)
+    engine.add("hostile", parse(query))
+    engine.add("filter", parse("//b[../b]"))
+    engine.add("modest", parse("for $v in /s return <n>{count($v//b)}</n>"))
+    got = {each.subscription: each for each in engine.process(SECTIONS)}
+    error = got["hostile"].error
+    assert error is not None
+    assert error.code == "budget-exceeded"
+    assert "too many nodes" in error.detail
+    assert got["filter"].payload == SECTIONS
+    assert got["modest"].payload == b"<n>1000</n>"
+    assert engine.metrics.budget_overruns == 1
