@@ -177,8 +177,10 @@ class XQuery(XPath10):
         if isinstance(literal, str):
             return f"{self.operand(operand)} {operator.value} {self.string(literal)}"
         is_number = not isinstance(operand, Path) or self.is_position(operand)
-        value = "$n" if is_number else "xs:double(string($n))"
-        guard = "true()" if is_number else "string($n) castable as xs:double"
+        # Of a string, unlike untyped data, Saxon does not pass over white space around NaN and INF.
+        text = "normalize-space(string($n))"
+        value = "$n" if is_number else f"xs:double({text})"
+        guard = "true()" if is_number else f"{text} castable as xs:double"
         return (
             f"(some $n in {self.operand(operand)} satisfies "
             f"(if ({guard}) then {value} {operator.value} {literal:f} else false()))"
