@@ -29,9 +29,10 @@ test: lint prometheus
 prometheus:
 	@sh deploy/install-prometheus.sh
 
-# Kills, outages, torn files: all of them, minutes.
+# Kills, outages, torn files, poison, lost rights: all of them, many minutes.
 test-faults: $(INSTALLED)
 	$(PYTEST) tests/faults
+	$(PYTEST) tests/integration/test_access.py tests/integration/test_access_lost.py tests/integration/test_end_to_end.py
 
 # Minutes, and needs the NITF workload beside the checkout.
 test-conformance: $(INSTALLED)

@@ -25,11 +25,11 @@ def find_java() -> Path:
     java = shutil.which(Path(home, "bin", "java") if home else "java")
     if java is None:
         where = f"no bin/java in JAVA_HOME ({home})" if home else "no java on the PATH"
-        raise JavaError("java-missing", f"Java 17 or 21 is needed, and there is {where}")
+        raise JavaError("java-missing", f"Java 17 or newer is needed, and there is {where}")
     version = _version(java)
     if version < OLDEST_JAVA:
         found = f"is Java {version}" if version else "does not say its version"
-        raise JavaError("java-too-old", f"Java 17 or 21 is needed, and {java} {found}")
+        raise JavaError("java-too-old", f"Java 17 or newer is needed, and {java} {found}")
     return Path(java)
 
 

@@ -38,7 +38,7 @@ _OBSERVED = 2
 """Topics that the consumer reads: all of them would cost it cores that the jobs need."""
 _BATCH = 4_000
 _WARM_SECONDS = 10.0
-_PROGRESS_KEPT = "100000"
+_PROGRESS_KEPT = 100_000
 
 _YARDSTICKS = ("identity", "same_bytes")
 """An identity job that writes each message as often as the broker has results of one, and one that
@@ -160,14 +160,16 @@ def run(
 
 
 @contextmanager
-def running(subscriptions: int, filters: float = 0.0) -> Iterator[Bench]:
-    """Kafka and Spark, with topics and subscriptions."""
+def running(
+    subscriptions: int, filters: float = 0.0, progress_kept: int = _PROGRESS_KEPT
+) -> Iterator[Bench]:
+    """Kafka and Spark, with topics and subscriptions; Spark keeps what it tells of so many batches."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xmlbroker-")))
         progress("starting Kafka and Spark")
         broker = stack.enter_context(EmbeddedKafka(directory / "kafka"))
         kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
-        settings = {"spark.sql.streaming.numRecentProgressUpdates": _PROGRESS_KEPT}
+        settings = {"spark.sql.streaming.numRecentProgressUpdates": str(progress_kept)}
         spark = spark_session("xmlbroker bench", jars=jars("spark"), settings=settings)
         stack.callback(stop_spark, spark)
         bench = Bench(spark, kafka, directory, subscriptions, filters)

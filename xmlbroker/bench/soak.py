@@ -26,11 +26,17 @@ from xmlbroker.bench.measure import progress
 from xmlbroker.bench.pipeline import Bench, following, running, start_load
 
 _CHANGES_A_MINUTE = 60
+_PROGRESS_KEPT = 100
+"""As Spark has it by itself: to keep more would be growth."""
 
 
 def run(subscriptions: int, rate: int, minutes: float, every: float = 60.0) -> dict[str, object]:
     """The figures of a soak; a line of them on standard error each time they are taken."""
-    with running(subscriptions) as bench, bench.broker() as (job, _), following(job):
+    with (
+        running(subscriptions, progress_kept=_PROGRESS_KEPT) as bench,
+        bench.broker() as (job, _),
+        following(job),
+    ):
         load = start_load(bench, minutes * 60, rate, seed=1)
         try:
             samples = list(_samples(bench, job, minutes * 60, every))
