@@ -163,7 +163,7 @@ def run(
 def running(
     subscriptions: int, filters: float = 0.0, progress_kept: int = _PROGRESS_KEPT
 ) -> Iterator[Bench]:
-    """Kafka and Spark, with topics and subscriptions; Spark keeps what it tells of so many batches."""
+    """Kafka and Spark, with topics and subscriptions; so many batches are told of by Spark."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="xmlbroker-")))
         progress("starting Kafka and Spark")
