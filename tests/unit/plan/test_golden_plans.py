@@ -16,8 +16,9 @@ from broker.plan.build import Strategy, build
 from broker.plan.operators import Plan
 from broker.plan.optimise import Optimisation, optimise
 from broker.plan.rewrite import rewritings
-from broker.plan.text import plan_text
+from broker.plan.text import plan_text, shared_plan_text
 from broker.query import Flwr, parse
+from broker.runtime.planned import PlannedTogether
 from broker.runtime.transformer import Choice, Transformer
 from tests.conftest import DATA
 
@@ -98,6 +99,28 @@ def test_rewriting() -> None:
 
 def indented(plan: Plan) -> list[str]:
     return [f"  {line}" for line in plan_text(plan).splitlines()]
+
+
+def test_sharing() -> None:
+    """BROKER's Figure 5: one plan for several queries, with what they have in common once."""
+    golden = PLANS / "sharing.txt"
+    content = golden.read_text(encoding="utf-8")
+    queries = [line for line in content.splitlines() if line.startswith("for ")]
+    graph = ElementGraph.load(PLANS / "bib.dtd")
+    parts = ["\n".join(queries)]
+    for optimisation in Optimisation:
+        together: PlannedTogether[int] = PlannedTogether(Strategy.FWR, optimisation, graph)
+        for number, text in enumerate(queries):
+            query = parse(text)
+            assert isinstance(query, Flwr)
+            together.add(number, query)
+        parts.append(f"## fwr, {optimisation}\n{shared_plan_text(together.plans())}")
+    described = "\n\n".join(parts) + "\n"
+    if os.environ.get("XMLBROKER_WRITE_GOLDEN"):
+        golden.write_text(described, encoding="utf-8")
+    assert described == golden.read_text(encoding="utf-8")
+    for shared in ("SharedJoin(merge)", "SharedJoin(hash)", "GroupBy(scan)", "GroupBy(hash)"):
+        assert shared in content
 
 
 def test_grouping() -> None:
