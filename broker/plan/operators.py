@@ -66,6 +66,10 @@ class DupElim:
     fields: tuple[int, ...]
     method: Method
 
+    def __post_init__(self) -> None:
+        _check_method(self, Method.SCAN, Method.HASH)
+        _check_fields(self, self.fields, self.source)
+
 
 @dataclass(frozen=True, slots=True)
 class WhereFilter:
@@ -84,6 +88,10 @@ class SemiJoin:
     field: int
     method: Method
 
+    def __post_init__(self) -> None:
+        _check_method(self, Method.MERGE, Method.HASH)
+        _check_fields(self, (self.field,), self.left, self.right)
+
 
 @dataclass(frozen=True, slots=True)
 class SharedJoin:
@@ -100,6 +108,8 @@ class SharedJoin:
     def __post_init__(self) -> None:
         if isinstance(self.left, DupElim) and not isinstance(self.left.source, PathStream):
             raise PlanError("selections are above a shared join")
+        _check_method(self, Method.MERGE, Method.HASH)
+        _check_fields(self, (self.field,), self.left, self.right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +152,10 @@ class GroupBy:
     eliminates: bool
     """Whether a pair may come twice."""
 
+    def __post_init__(self) -> None:
+        _check_method(self, Method.SCAN, Method.HASH)
+        _check_fields(self, (self.field,), self.source)
+
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
@@ -183,6 +197,11 @@ class OuterJoinSelect:
     field: int
     method: Method
 
+    def __post_init__(self) -> None:
+        _check_method(self, Method.MERGE, Method.HASH)
+        streams = [each.source for each in self.lists if isinstance(each, Streamed)]
+        _check_fields(self, (self.field,), self.left, *streams)
+
 
 Bound = PathStream | Selection | DupElim | WhereFilter | SemiJoin | Output
 """What makes a stream whose last field is the bound node."""
@@ -198,6 +217,31 @@ class Plan:
 
     query: Flwr
     root: Root
+
+
+def width(operator: Bound) -> int:
+    """How many fields the tuples have that an operator gives on."""
+    match operator:
+        case PathStream(steps):
+            return len(steps)
+        case SemiJoin(left=left):
+            return width(left)
+        case Output(SharedSelection(source=source)):
+            return width(source.left if isinstance(source, SharedJoin) else source)
+        case _:
+            return width(operator.source)
+
+
+def _check_method(operator: Operator, *known: Method) -> None:
+    method: Method = operator.method  # type: ignore[union-attr] # of those that call this
+    if method not in known:
+        raise PlanError(f"there is no {type(operator).__name__}({method})")
+
+
+def _check_fields(operator: Operator, fields: tuple[int, ...], *sources: Bound) -> None:
+    for source in sources:
+        if not fields or not all(1 <= field <= width(source) for field in fields):
+            raise PlanError(f"{type(operator).__name__} asks for a field that there is not")
 
 
 def inputs(operator: Operator) -> tuple[Operator, ...]:
