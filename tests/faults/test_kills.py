@@ -32,6 +32,8 @@ def test_a_python_worker_is_killed_in_a_batch(bench: Bench) -> None:
             assert workers
             bench.scenario.come_to_rest(job)
             assert job.job.batches > before
+        wait_until(lambda: job.job.totals["messages"] >= kills * 2_000, "all are counted")
+        assert job.job.totals["messages"] == kills * 2_000, "once, however often tasks are tried"
     bench.scenario.verify(repeated_batches=kills)
 
 
