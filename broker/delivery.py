@@ -16,7 +16,6 @@ from broker.query.syntax import Literal
 from broker.results import Result, too_much_to_look_at
 from broker.runtime.group_writer import GroupWriter
 from broker.runtime.groups import Groups
-from broker.runtime.planned import Planned
 
 _MOST_KEPT = 10_000
 
@@ -34,8 +33,8 @@ class Transformation:
     """A distinct transformation, and who subscribes to it."""
 
     query: Flwr
-    plan: GroupPlan | Planned | None = None
-    """None if it is walked, or has its plan together with others."""
+    plan: GroupPlan | None = None
+    """None if it has a plan together with others, or none: then it is walked."""
     constants: tuple[Literal, ...] = ()
     """Those of the plan's keys."""
     maker: "ResultMaker | None" = None

@@ -7,8 +7,7 @@ once, whoever subscribes to them.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
@@ -26,18 +25,14 @@ from broker.matching import Engine as Matcher
 from broker.matching.match_set import MatchSet
 from broker.message_factory import OutputFormat, check_template
 from broker.metrics import EngineMetrics
-from broker.plan.build import NotPlannedError, Strategy
 from broker.plan.candidates import candidates_of
 from broker.plan.filter_plan import NotIndexedError, as_transformation
-from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable
 from broker.plan.optimise import Optimisation
-from broker.plan.prepared import PreparedPlans
 from broker.query import Filter, Flwr, Query, unparse
 from broker.results import Result
-from broker.runtime.executor import Executor
 from broker.runtime.groups import Groups
-from broker.runtime.planned import Planned, PlannedTogether
-from broker.runtime.transformer import Choice, Transformer
+from broker.runtime.planner import Planner
+from broker.runtime.transformer import Choice
 from broker.runtime.where_index import WhereIndex
 
 _DEFAULT_MESSAGE_LIMITS = MessageLimits()
@@ -83,11 +78,7 @@ class Engine:
         self.matcher = matcher if matcher is not None else YFilter()
         self.message_limits = message_limits
         self.result_limits = result_limits
-        self.choice = choice
-        self.optimisation = optimisation
-        self.graph = graph
-        self.paths = PathTable()
-        self._plans = PreparedPlans(self.paths)
+        self.planner: Planner[Transformation] = Planner(choice, optimisation, graph)
         self.metrics = EngineMetrics()
         self.transformations: Counter[str] = Counter()
         """How many distinct ones there are, by how they are answered."""
@@ -96,12 +87,8 @@ class Engine:
         self._labels = LabelPaths()
         self._members: dict[int, _Members] = {}
         self._index: WhereIndex[Transformation] = WhereIndex()
-        self._together: PlannedTogether[Transformation] | None = None
-        if choice in {Choice.F, Choice.FW, Choice.FWR}:
-            strategy = Strategy(choice.value)
-            self._together = PlannedTogether(strategy, optimisation, graph)
         self._unmatched: dict[Flwr, Transformation] = {}
-        """Those in the index, or planned together: they need no filter in the matcher."""
+        """Those in the index, or found by the shared plan: they need no filter in the matcher."""
         self._places: dict[str, _Place] = {}
 
     def __len__(self) -> int:
@@ -147,48 +134,38 @@ class Engine:
 
     def _indexed_filter(self, query: Filter) -> Transformation | None:
         """The one for a filter; None if it has to be matched."""
-        if self.choice not in {Choice.AUTO, Choice.GROUP}:
-            return None
         try:
             made = as_transformation(query)
-            known = self._unmatched.get(made)
-            if known is not None:
-                return known
-            plan, constants = self._plans.plan(made)
-        except (NotIndexedError, NotGroupedError):
+        except NotIndexedError:
             return None
-        transformation = Transformation(made, plan, constants, is_filter=True)
-        if not self._index.add(transformation, plan, constants):
+        known = self._unmatched.get(made)
+        if known is not None:
+            return known
+        grouped = self.planner.group(made)
+        if grouped is None:
+            return None
+        transformation = Transformation(made, *grouped, is_filter=True)
+        if not self._index.add(transformation, *grouped):
             return None
         self._unmatched[made] = transformation
-        self.transformations["indexed filter"] += 1
+        self.transformations[self._way(transformation)] += 1
         return transformation
 
     def _add_unmatched(self, transformation: Transformation) -> bool:
         """Plan a transformation; False if it needs a filter in the matcher."""
         query = transformation.query
-        if self._together is not None:
-            try:
-                self._together.add(transformation, query)
-            except NotPlannedError:
+        if self.planner.finds_by_plan:
+            if not self.planner.share(transformation, query):
                 return False
-            self.transformations["shared-plan"] += 1
         else:
-            if self.choice is Choice.REFERENCE:
+            grouped = self.planner.group(query)
+            if grouped is None:
                 return False
-            try:
-                plan, constants = self._plans.plan(query)
-            except NotGroupedError:
-                with suppress(NotPlannedError):
-                    transformation.plan = Planned(
-                        query, Strategy.FWR, self.optimisation, self.graph
-                    )
+            transformation.plan, transformation.constants = grouped
+            if not self._index.add(transformation, *grouped):
                 return False
-            transformation.plan, transformation.constants = plan, constants
-            if not self._index.add(transformation, plan, constants):
-                return False
-            self.transformations["indexed"] += 1
         self._unmatched[query] = transformation
+        self.transformations[self._way(transformation)] += 1
         return True
 
     def _add_to_matcher(
@@ -198,6 +175,8 @@ class Engine:
         transformations = self._members.setdefault(number, _Members()).transformations
         transformation = transformations.setdefault(made.query, made)
         if transformation is made:
+            if made.plan is None:
+                self.planner.share(made, made.query)
             self.transformations[self._way(made)] += 1
         transformation.subscribers[subscription] = format
         self._places[subscription] = _Place(number, transformation.query)
@@ -214,13 +193,9 @@ class Engine:
             if not transformation.subscribers:
                 self._forget(transformation)
                 del self._unmatched[place.query]
-                if self._together is not None:
-                    self._together.remove(transformation)
-                else:
-                    assert isinstance(transformation.plan, GroupPlan)
-                    self._index.remove(
-                        transformation, transformation.plan, transformation.constants
-                    )
+                plan = transformation.plan
+                if plan is not None:
+                    self._index.remove(transformation, plan, transformation.constants)
             return True
         members = self._members[place.number]
         if place.query is None:
@@ -240,19 +215,17 @@ class Engine:
         """How a transformation is found and answered."""
         if transformation.is_filter:
             return "indexed filter"
-        if transformation.query in self._unmatched:
-            return "indexed" if self._together is None else "shared-plan"
-        match transformation.plan:
-            case GroupPlan():
-                return "grouped"
-            case Planned():
-                return "planned"
-        return "walked"
+        is_indexed = transformation.query in self._unmatched
+        if transformation.plan is not None:
+            return "indexed" if is_indexed else "grouped"
+        return "planned" if transformation in self.planner.together else "walked"
 
     def _forget(self, transformation: Transformation) -> None:
         """Nobody subscribes to a transformation any more."""
         self.transformations[self._way(transformation)] -= 1
         self._costs.forget(transformation)
+        if transformation in self.planner.together:
+            self.planner.together.remove(transformation)
 
     # Messages
 
@@ -276,7 +249,7 @@ class Engine:
         """What each subscription gets of a parsed message. Nothing, for most of them."""
         metrics = self.metrics
         started = perf_counter()
-        numbers = self.matcher.match(message) if self._members else _NO_MATCHES
+        numbers = self._matched(message)
         found = list(self._found(message, numbers))
         matched = perf_counter()
         metrics.match_runs += 1
@@ -324,8 +297,8 @@ class Engine:
 
     def results(self, message: Message) -> Iterator[Result]:
         """The groups of all distinct transformations that a message has a result for."""
-        numbers = self.matcher.match(message) if self._members else ()
-        for transformation, result in self._outcomes(message, self._found(message, numbers)):
+        found = self.bindings(message)
+        for transformation, result in self._outcomes(message, found):
             if isinstance(result, ResultError):
                 raise result
             if result.groups and not transformation.is_filter:
@@ -333,28 +306,37 @@ class Engine:
 
     def bindings(self, message: Message) -> Iterator[Found]:
         """The distinct transformations that may have a result, before their groups are made."""
-        numbers = self.matcher.match(message) if self._members else ()
-        return self._found(message, numbers)
+        return self._found(message, self._matched(message))
+
+    def _matched(self, message: Message) -> MatchSet:
+        """The matcher's filters that a message matches."""
+        return self.matcher.match(message) if self._members else _NO_MATCHES
 
     def _outcomes(
         self, message: Message, candidates: Iterable[Found]
     ) -> Iterator[tuple[Transformation, Result | ResultError]]:
-        if self._together is not None:
-            fallbacks = self._together.fallbacks
-            yield from self._together.run(message, self.result_limits)
-            self.metrics.dtd_fallbacks += self._together.fallbacks - fallbacks
-        executor: Executor | None = None
+        together = self.planner.together
+        fallbacks = together.fallbacks
+        if self.planner.finds_by_plan:
+            yield from together.run(message, self.result_limits)
+        answer: Callable[[Transformation], Result] | None = None
         for transformations, groups, bound in candidates:
             for transformation in transformations:
                 if transformation.is_filter:
                     yield transformation, Result(transformation.query, [()])
                     continue
-                if executor is None and isinstance(transformation.plan, Planned):
-                    executor = Executor(message, self.result_limits)
                 try:
-                    yield transformation, self._result(transformation, groups, bound, executor)
+                    if transformation.plan is not None:
+                        yield transformation, self._grouped(transformation, groups, bound)
+                    elif transformation in together:
+                        answer = answer or together.answering(message, self.result_limits)
+                        yield transformation, answer(transformation)
+                    else:
+                        query, limits = transformation.query, self.result_limits
+                        yield transformation, reference.transform(query, message, limits)
                 except ResultError as error:
                     yield transformation, error
+        self.metrics.dtd_fallbacks += together.fallbacks - fallbacks
 
     def _found(self, message: Message, numbers: Iterable[int]) -> Iterator[Found]:
         groups: Groups | None = None
@@ -368,24 +350,15 @@ class Engine:
                 groups = groups or Groups(message)
                 yield asked.values(), groups, None
 
-    def _result(
-        self,
-        transformation: Transformation,
-        groups: Groups,
-        bound: list[int] | None,
-        executor: Executor | None,
+    def _grouped(
+        self, transformation: Transformation, groups: Groups, bound: list[int] | None
     ) -> Result:
-        plan, message = transformation.plan, groups.message
-        if plan is None:
-            return reference.transform(transformation.query, message, self.result_limits)
-        if isinstance(plan, Planned):
-            assert executor is not None
-            if not plan.is_conforming(executor):
-                self.metrics.dtd_fallbacks += 1
-            return plan.run(message, self.result_limits, executor)
+        """What label paths make of a transformation, whose elements may have been found already."""
+        plan, limits = transformation.plan, self.result_limits
+        assert plan is not None
         if bound is None:
-            bound = groups.bound(plan, transformation.constants, self.result_limits)
-        return Result(transformation.query, groups.make(plan, bound, self.result_limits))
+            bound = groups.bound(plan, transformation.constants, limits)
+        return Result(transformation.query, groups.make(plan, bound, limits))
 
     def explain(self, subscription: str) -> list[str]:
         """How a subscription is answered, a line for each thing to know; KeyError if unknown."""
@@ -394,14 +367,17 @@ class Engine:
             return ["a filter, matched by the shared automaton"]
         if not place.query.template:
             return ["a filter, found by the constants that its predicates compare with"]
-        transformer = Transformer(place.query, self.choice, self.optimisation, self.graph)
-        lines = list(transformer.explain())
+        lines = list(self.planner.alone(place.query).explain())
         if place.number is not None:
             lines.append(f"matched as the filter {unparse(candidates_of(place.query).filter)}")
-        elif self._together is not None:
-            lines.append(f"in one plan with {len(self._together) - 1} other transformations")
-        else:
+        elif not self.planner.finds_by_plan:
             lines.append("found by the constants that its where clause compares with")
+        known = (
+            self._unmatched if place.number is None else self._members[place.number].transformations
+        )
+        if known[place.query] in self.planner.together:
+            others = len(self.planner.together) - 1
+            lines.append(f"in one plan with {others} other transformations")
         return lines
 
     def describe(self) -> Description:

@@ -7,8 +7,6 @@
 What is no plain path below the bound node stays a tree search in all three.
 """
 
-from enum import StrEnum
-
 from broker.documents.dtd import ElementGraph
 from broker.plan.candidates import without_let
 from broker.plan.operators import (
@@ -24,6 +22,7 @@ from broker.plan.operators import (
     Searched,
     Selection,
     SemiJoin,
+    Strategy,
     Streamed,
     Value,
     WhereFilter,
@@ -47,14 +46,6 @@ from broker.query.syntax import (
 )
 
 
-class Strategy(StrEnum):
-    """How much of a query the matching engine has."""
-
-    F = "f"
-    FW = "fw"
-    FWR = "fwr"
-
-
 class NotPlannedError(Exception):
     """There is no such plan for this query; says why."""
 
@@ -64,7 +55,7 @@ def build(query: Flwr, strategy: Strategy, graph: ElementGraph | None = None) ->
 
     With a DTD, its paths are rewritten, and the plan is right for messages that conform to it.
     """
-    return Plan(query, _Builder(query, strategy, graph).root())
+    return Plan(query, strategy, _Builder(query, strategy, graph).root())
 
 
 class _Builder:

@@ -1,16 +1,4 @@
-"""The plan "group in the matcher": a transformation answered by label paths and arithmetic.
-
-Which elements a path reaches below a bound element is decided by label paths, and which of those
-are its own by the interval of its ids; so there are no tuples, no joins and no duplicates, and
-lists come in document order (`broker/runtime/groups.py`). The rule may fire if
-
-1. the binding path ends with elements, not with attributes or text;
-2. every other path starts at the `for` variable, directly or through a `let`;
-3. those have no predicates and no `..`: their nodes are below the bound one, wherever it is;
-4. what they take at their end, `@a`, `text()` or `position()`, is that of the elements themselves.
-
-Binding paths may have predicates; the nodes that they bind are found by walking then.
-"""
+"""The plan that `rules/group_in_matcher.py` makes of a query; that file says when, and why."""
 
 from collections.abc import Callable
 from math import isnan
@@ -176,7 +164,7 @@ class GroupPlan(NamedTuple):
 
 
 class NotGroupedError(Exception):
-    """The rule can't fire; says which condition isn't met."""
+    """There is no such plan; says which condition of the rule isn't met."""
 
 
 def group_plan(query: Flwr, paths: PathTable) -> tuple[GroupPlan, tuple[Literal, ...]]:
@@ -196,23 +184,15 @@ class _Planner:
         binding: PlainPath | Path = query.binding
         if _is_plain(query.binding.steps):
             binding = self.paths.intern(query.binding.steps, None)
-        parts: tuple[Condition, ...] = ()
-        if query.where is not None:
-            parts = query.where.operands if isinstance(query.where, And) else (query.where,)
-        keys = _keys(parts)
+        keys, rest = keys_and_rest(query.where)
         plan = GroupPlan(
             binding,
             tuple([self.where_key(key) for key in keys]),
-            self.all_of(tuple([part for part in parts if part not in keys])),
+            None if rest is None else self.test(rest),
             self.paths.intern_lists(tuple([self.part(each.value) for each in query.embedded()])),
             tuple([(self.make_key(key), key.descending) for key in query.order_by]),
         )
         return plan, tuple([key.literal for key in keys])
-
-    def all_of(self, parts: tuple[Condition, ...]) -> Test | None:
-        if not parts:
-            return None
-        return self.test(parts[0] if len(parts) == 1 else And(parts))
 
     def where_key(self, key: Comparison) -> WhereKey:
         assert isinstance(key.operand, Path)
@@ -299,8 +279,14 @@ def _number_key(values: list[str | float]) -> Key:
     return (1, 0.0) if number is None or isnan(number) else (2, number)
 
 
-def _keys(parts: tuple[Condition, ...]) -> tuple[Comparison, ...]:
-    """The parts of `where` that an index over constants finds: equalities, or one comparison."""
+def keys_and_rest(where: Condition | None) -> tuple[tuple[Comparison, ...], Condition | None]:
+    """The parts of `where` that an index over constants finds, and what there is besides.
+
+    Those are all equalities, or else one other comparison.
+    """
+    if where is None:
+        return (), None
+    parts = where.operands if isinstance(where, And) else (where,)
     comparisons = [
         part
         for part in parts
@@ -309,7 +295,11 @@ def _keys(parts: tuple[Condition, ...]) -> tuple[Comparison, ...]:
         if not _is_position(part.operand) and part.operator is not Operator.NE
     ]
     equalities = tuple(part for part in comparisons if part.operator is Operator.EQ)
-    return equalities or tuple(comparisons[:1])
+    keys = equalities or tuple(comparisons[:1])
+    rest = tuple([part for part in parts if part not in keys])
+    if len(rest) < 2:
+        return keys, rest[0] if rest else None
+    return keys, And(rest)
 
 
 def _is_position(path: Path) -> bool:

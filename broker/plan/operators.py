@@ -22,6 +22,14 @@ class Method(StrEnum):
     HASH = "hash"
 
 
+class Strategy(StrEnum):
+    """How much of a query the matching engine has (BROKER 3)."""
+
+    F = "f"
+    FW = "fw"
+    FWR = "fwr"
+
+
 class PlanError(Exception):
     """A plan that makes no sense: a defect of what built it."""
 
@@ -216,6 +224,7 @@ class Plan:
     """The plan of one query; `order by` comes after its root."""
 
     query: Flwr
+    strategy: Strategy
     root: Root
 
 

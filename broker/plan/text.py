@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from broker.plan.group_plan import keys_and_rest
 from broker.plan.operators import (
     DupElim,
     FieldTest,
@@ -22,13 +23,42 @@ from broker.plan.operators import (
     WhereFilter,
     inputs,
 )
-from broker.query.syntax import CONTEXT, ROOT, End, Path
-from broker.query.unparse import fragment, value_text
+from broker.query import Flwr
+from broker.query.syntax import CONTEXT, ROOT, End, Path, Variable
+from broker.query.unparse import fragment, order_key_text, value_text, variable_name
 
 
 def plan_text(plan: Plan) -> str:
     """The plan of a query, from its root down."""
-    return "\n".join(_lines(plan.root, 0))
+    above = _order_by(plan.query)
+    return "\n".join([*_lets(plan.query), *above, *_lines(plan.root, len(above))])
+
+
+def group_plan_text(query: Flwr) -> str:
+    """The plan of a query that is grouped in the matcher (`rules/group_in_matcher.py`)."""
+    keys, rest = keys_and_rest(query.where)
+    lines = [f"GroupInMatcher {fragment(query.binding)}"]
+    lines += [f"  Key {fragment(key)}" for key in keys]
+    if rest is not None:
+        lines.append(f"  WhereFilter {fragment(rest)}")
+    lines += [f"  Sliced {value_text(each.value)}" for each in query.embedded()]
+    above = _order_by(query)
+    return "\n".join([*_lets(query), *above, *("  " * len(above) + line for line in lines)])
+
+
+def _order_by(query: Flwr) -> list[str]:
+    """What is done to the groups of a plan, if anything."""
+    if not query.order_by:
+        return []
+    return ["OrderBy " + ", ".join(map(order_key_text, query.order_by))]
+
+
+def _lets(query: Flwr) -> list[str]:
+    """What the other variables stand for; streams have their paths in their place."""
+    return [
+        f"let {variable_name(Variable(number))} := {fragment(let.path)}"
+        for number, let in enumerate(query.lets, start=1)
+    ]
 
 
 def _lines(operator: Operator, depth: int) -> Iterator[str]:
@@ -51,7 +81,9 @@ def shared_plan_text(plans: Iterable[Plan]) -> str:
         return known
 
     for number, plan in enumerate(plans, start=1):
-        lines.append(f"query {number} := {name(plan.root)}")
+        lines += [f"query {number}: {let}" for let in _lets(plan.query)]
+        top = " ".join([*_order_by(plan.query), name(plan.root)])
+        lines.append(f"query {number} := {top}")
     return "\n".join(lines)
 
 

@@ -1,16 +1,15 @@
 """Transformations with their plans, and those for messages that don't conform to the DTD."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic
 
 from broker.documents import Message
 from broker.documents.dtd import ElementGraph
 from broker.errors import ResultError
 from broker.limits import ResultLimits
-from broker.plan.build import Strategy, build
-from broker.plan.operators import Plan
-from broker.plan.optimise import Optimisation, Report, RuleCount, optimise
-from broker.plan.rewrite import rewritings
+from broker.plan.build import build
+from broker.plan.operators import Plan, Strategy
+from broker.plan.optimise import Optimisation, RuleCounts, optimise
 from broker.query import Flwr
 from broker.results import Result
 from broker.runtime.executor import Executor
@@ -29,15 +28,13 @@ class Planned:
         *,
         sharing: bool = False,
     ) -> None:
-        self.strategy = strategy
         self.graph = graph if optimisation is Optimisation.Q_DTD else None
-        built = build(query, strategy, self.graph)
+        built = build(query, strategy)
         self.plan, self.report = optimise(built, optimisation, self.graph, sharing=sharing)
         self.fallback = self.plan
         """The plan that needs no DTD."""
         if self.graph is not None:
-            plain = build(query, strategy)
-            self.fallback, _ = optimise(plain, Optimisation.Q, None, sharing=sharing)
+            self.fallback, _ = optimise(built, Optimisation.Q, None, sharing=sharing)
         self.fallbacks = 0
         """How many messages it answered."""
 
@@ -54,17 +51,7 @@ class Planned:
 
     def explain(self) -> Iterator[str]:
         """The rules that fired, with the claims that they used, and why others did not."""
-        fired, stayed = list(self.report.fired), list(self.report.stayed)
-        if self.graph is not None:
-            query = self.plan.query
-            written = build(query, self.strategy)
-            changed, unchanged = rewritings(written, build(query, self.strategy, self.graph))
-            fired[:0] = [("rewrite", reason) for reason in changed]
-            stayed[:0] = [("rewrite", reason) for reason in unchanged]
-        for name, reason in fired:
-            yield f"fired: {name}, {reason}"
-        for name, reason in stayed:
-            yield f"not fired: {name}, {reason}"
+        yield from self.report.lines()
         if self.graph is not None:
             yield "messages that don't conform to the DTD are answered by the plan without it"
 
@@ -81,6 +68,7 @@ class PlannedTogether(Generic[Member]):
         strategy: Strategy,
         optimisation: Optimisation = Optimisation.Q_DTD,
         graph: ElementGraph | None = None,
+        rules: RuleCounts | None = None,
     ) -> None:
         self.strategy = strategy
         self.optimisation = optimisation
@@ -90,7 +78,7 @@ class PlannedTogether(Generic[Member]):
         """The plan that needs no DTD."""
         self.fallbacks = 0
         """How many messages it answered."""
-        self.rules: dict[str, RuleCount] = {}
+        self.rules = RuleCounts() if rules is None else rules
         """What the rules did, for all queries so far."""
 
     def __len__(self) -> int:
@@ -102,17 +90,10 @@ class PlannedTogether(Generic[Member]):
     def add(self, member: Member, query: Flwr) -> None:
         """Take a query, or raise `NotPlannedError`."""
         planned = Planned(query, self.strategy, self.optimisation, self.graph, sharing=True)
-        self._count(planned.report)
+        self.rules.add(planned.report.counts)
         self.shared.add(member, planned.plan)
         if self.fallback is not self.shared:
             self.fallback.add(member, planned.fallback)
-
-    def _count(self, report: Report) -> None:
-        for name, count in report.counts.items():
-            total = self.rules.setdefault(name, RuleCount())
-            total.fired += count.fired
-            total.stayed += count.stayed
-            total.seconds += count.seconds
 
     def remove(self, member: Member) -> None:
         """Drop a query."""
@@ -124,11 +105,17 @@ class PlannedTogether(Generic[Member]):
         self, message: Message, limits: ResultLimits
     ) -> Iterator[tuple[Member, Result | ResultError]]:
         """What the queries that have a result make of a message, or why they can't."""
-        shared = self.shared
-        if self.graph is not None and not self.graph.conforms(message):
-            shared = self.fallback
-            self.fallbacks += 1
-        return shared.run(message, limits)
+        return self._plan_for(message).run(message, limits)
+
+    def answering(self, message: Message, limits: ResultLimits) -> Callable[[Member], Result]:
+        """What answers single queries, where it is known which of them have a result."""
+        return self._plan_for(message).answering(message, limits)
+
+    def _plan_for(self, message: Message) -> SharedPlan[Member]:
+        if self.graph is None or self.graph.conforms(message):
+            return self.shared
+        self.fallbacks += 1
+        return self.fallback
 
     def plans(self) -> Iterator[Plan]:
         """The plans of the queries, as they are shared."""

@@ -5,7 +5,8 @@ already. A message is answered from the shared selections up: their outputs, mad
 that it has, say which queries have to be run. What no output leads to is run for each message.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 from typing import Generic, TypeVar, cast
 
 from broker.documents import Message
@@ -70,7 +71,7 @@ class SharedPlan(Generic[Member]):
     def add(self, member: Member, plan: Plan) -> None:
         """Take a member's plan; effective at once."""
         root = cast("Root", self._merge(plan.root))
-        self._plans[member] = Plan(plan.query, root)
+        self._plans[member] = replace(plan, root=root)
         leader = _leader(root)
         if leader is None:
             self._unled[member] = None
@@ -134,6 +135,11 @@ class SharedPlan(Generic[Member]):
                 continue
             if result.groups:
                 yield member, result
+
+    def answering(self, message: Message, limits: ResultLimits) -> Callable[[Member], Result]:
+        """What answers single members; what they share is made once for all that are asked for."""
+        executor = Executor(message, limits, self._indexes)
+        return lambda member: executor.run(self._plans[member])
 
     def _candidates(self, executor: Executor) -> Iterator[Member]:
         yield from self._unled

@@ -7,10 +7,11 @@ from broker import reference
 from broker.documents import Message
 from broker.documents.dtd import ElementGraph
 from broker.limits import ResultLimits
-from broker.plan.build import NotPlannedError, Strategy
-from broker.plan.group_plan import GroupPlan, NotGroupedError, PathTable, group_plan
-from broker.plan.optimise import Optimisation
-from broker.plan.text import plan_text
+from broker.plan.build import NotPlannedError
+from broker.plan.group_plan import GroupPlan, PathTable
+from broker.plan.operators import Strategy
+from broker.plan.optimise import Optimisation, Report, group
+from broker.plan.text import group_plan_text, plan_text
 from broker.query import Flwr
 from broker.query.syntax import Literal
 from broker.results import Result
@@ -44,12 +45,11 @@ class Transformer:
         """The plan, and the constants of its keys."""
         self.planned: Planned | None = None
         self.notes: list[str] = []
-        """Why another strategy was not taken."""
+        """What was decided before there was a plan with path streams."""
         if choice in {Choice.AUTO, Choice.GROUP}:
-            try:
-                self.groups = group_plan(query, PathTable())
-            except NotGroupedError as error:
-                self.notes.append(f"not fired: group_in_matcher, condition {error}")
+            report = Report()
+            self.groups = group(query, PathTable(), report)
+            self.notes += report.lines()
         if choice not in {Choice.GROUP, Choice.REFERENCE} and self.groups is None:
             strategy = Strategy.FWR if choice is Choice.AUTO else Strategy(choice.value)
             try:
@@ -69,12 +69,12 @@ class Transformer:
 
     def explain(self) -> Iterator[str]:
         """The plan, the rules that fired and those that didn't, and why."""
-        yield from self.notes
         if self.groups is not None:
-            yield "fired: group_in_matcher, lists are slices of the elements of label paths"
-            return
-        if self.planned is None:
+            yield group_plan_text(self.query)
+        elif self.planned is not None:
+            yield plan_text(self.planned.plan)
+        else:
             yield "walked by the reference engine"
-            return
-        yield plan_text(self.planned.plan)
-        yield from self.planned.explain()
+        yield from self.notes
+        if self.planned is not None:
+            yield from self.planned.explain()

@@ -19,6 +19,7 @@ from broker.query import Filter, Flwr, Query, parse
 from broker.runtime.groups import Groups
 from broker.runtime.transformer import Choice
 from tests.conftest import DATA
+from tests.oracles.dtds import dtd_of
 from tests.oracles.strategies import PROLOG, Case, QueryMaker, random_message, transformations
 
 LIMITS = ResultLimits()
@@ -101,9 +102,9 @@ def test_what_no_subscription_asks_for_is_let_go() -> None:
     engine = Engine()
     for number in range(50):
         engine.add("one", parse(f"for $v in //a{number} return <o>{{$v/b{number}}}</o>"))
-    assert len(engine.paths) == 2
+    assert len(engine.planner.paths) == 2
     engine.remove("one")
-    assert len(engine.paths) == 0
+    assert len(engine.planner.paths) == 0
 
 
 def test_many_label_paths_of_one_name_are_reached_from_above() -> None:
@@ -126,10 +127,11 @@ class ChangingSubscriptions(RuleBasedStateMachine):
         choice = rng.choice(
             [choice for choice in Choice for _ in range(1 + 3 * (choice == "auto"))]
         )
-        self.engine = Engine(matcher=YFilter(settle_above=3), choice=choice)
         self.rng = rng
         self.subscriptions: dict[str, tuple[Query, OutputFormat]] = {}
         self.data = [random_message(rng) for _ in range(2)]
+        graph = dtd_of(self.data[0]) if rng.random() < 0.5 else None
+        self.engine = Engine(matcher=YFilter(settle_above=3), choice=choice, graph=graph)
         self.texts: list[str] = []
 
     @rule()
@@ -179,6 +181,17 @@ class ChangingSubscriptions(RuleBasedStateMachine):
                 for each in deliveries
             }
             assert got == wanted
+
+    def teardown(self) -> None:
+        """Who leaves takes all of their plans along."""
+        if not hasattr(self, "engine"):
+            return
+        for name in self.subscriptions:
+            self.engine.remove(name)
+        planner = self.engine.planner
+        assert self.engine.transformations.total() == 0
+        assert len(planner.together) == planner.together.shared.operators == 0
+        assert planner.together.fallback.operators == 0
 
 
 TestChangingSubscriptions = ChangingSubscriptions.TestCase

@@ -89,7 +89,8 @@ def test_which_are_written_at_once(query: str, expected: bool) -> None:
     first, second = answers(engine, MESSAGE), answers(engine, MESSAGE)
     assert first == second
     transformation = Transformation(parse(query))  # type: ignore[arg-type]
-    transformation.plan, _ = engine._plans.plan(transformation.query)
+    grouped = engine.planner.group(transformation.query)
+    transformation.plan = None if grouped is None else grouped[0]
     assert (engine._makers.of(transformation).writer is not None) == expected
     assert bool(first) == ("'9'" not in query)
 

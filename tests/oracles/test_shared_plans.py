@@ -1,4 +1,4 @@
-"""Shared plans: many queries at once get what the reference gives each of them.
+"""Shared plans: many queries at once get what Saxon, and the reference, give each of them.
 
 All strategies and optimisations, messages that conform to the DTD and that don't, queries that come
 and go.
@@ -14,12 +14,15 @@ from broker import reference
 from broker.documents import Message, parse_message
 from broker.errors import ResultError
 from broker.limits import ResultLimits
-from broker.plan.build import NotPlannedError, Strategy
+from broker.plan.build import NotPlannedError
+from broker.plan.operators import Strategy
 from broker.plan.optimise import Optimisation
 from broker.query import Flwr, parse
 from broker.runtime.planned import PlannedTogether
+from tests.oracles.dtds import dtd_of, layered
+from tests.oracles.engines import SaxonDocument
+from tests.oracles.saxon_groups import saxon_groups, shown
 from tests.oracles.strategies import PROLOG, QueryMaker, random_message
-from tests.oracles.test_plans import dtd_of, layered
 
 LIMITS = ResultLimits()
 
@@ -49,7 +52,7 @@ def test_shared(strategy: Strategy, optimisation: Optimisation) -> None:
     @settings(max_examples=40)
     @given(st.randoms(use_true_random=False))
     def compare(rng: random.Random) -> None:
-        data = [random_message(rng, namespaces=False) for _ in range(3)]
+        data = [random_message(rng, namespaces=rng.random() < 0.5) for _ in range(3)]
         if rng.random() < 0.7:
             data = [layered(each) for each in data]
         messages = [parse_message(each) for each in data]
@@ -64,6 +67,7 @@ def test_shared(strategy: Strategy, optimisation: Optimisation) -> None:
         operators = together.shared.operators
         seen["shared"] += sum(count > 1 for count in together.shared._uses.values())
         seen["groups"] += check(together, queries, messages)
+        check_with_saxon(together, queries, rng.choice(data))
         for number in rng.sample(sorted(queries), len(queries) // 2):
             together.remove(number)
             gone = queries.pop(number)
@@ -82,6 +86,16 @@ def test_shared(strategy: Strategy, optimisation: Optimisation) -> None:
     assert seen["groups"]
     assert seen["shared"]
     assert bool(seen["fallback"]) == (optimisation is Optimisation.Q_DTD)
+
+
+def check_with_saxon(together: PlannedTogether[int], queries: dict[int, Flwr], data: bytes) -> None:
+    message, document = parse_message(data), SaxonDocument(data)
+    got = {}
+    for number, outcome in together.run(message, LIMITS):
+        assert not isinstance(outcome, ResultError)
+        got[number] = shown(outcome.groups, queries[number], message)
+    for number, query in queries.items():
+        assert got.get(number, []) == saxon_groups(document, query)
 
 
 def check(together: PlannedTogether[int], queries: dict[int, Flwr], messages: list[Message]) -> int:

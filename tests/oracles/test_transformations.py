@@ -2,17 +2,16 @@
 
 import pytest
 from hypothesis import given
-from lxml import etree
 
 from broker import reference
-from broker.documents import Message, parse_message
+from broker.documents import parse_message
 from broker.errors import ResultError
 from broker.limits import ResultLimits
 from broker.message_factory import make_output
 from broker.query import Flwr, parse
-from broker.results import GroupList, ListKind, list_kinds
 from broker.runtime.transformer import Choice, Transformer
-from tests.oracles.engines import SaxonDocument, SaxonError, canonical, saxon_path
+from tests.oracles.engines import SaxonDocument, SaxonError, canonical
+from tests.oracles.saxon_groups import saxon_groups, shown
 from tests.oracles.strategies import Case, transformations
 from tests.oracles.translate import XQuery
 
@@ -30,31 +29,15 @@ def parse_flwr(text: str) -> Flwr:
     return query
 
 
-def shown(items: GroupList, kind: ListKind, message: Message) -> list[str]:
-    """A list as the translated query has Saxon show it: nodes by their places."""
-    if kind is ListKind.NODES:
-        return [saxon_path(message, item) for item in items]  # type: ignore[arg-type]
-    return [str(item) for item in items]
-
-
 @pytest.mark.parametrize("choice", Choice)
 def test_groups_are_those_of_saxon(choice: Choice) -> None:
     @given(transformations())
     def compare(case: Case) -> None:
         query = parse_flwr(case.query)
         message = parse_message(case.data)
-        answer = SaxonDocument(case.data).run(XQuery().flwr(query, as_paths=True))
-        expected = [
-            [[item.text or "" for item in items] for items in group]
-            for group in etree.fromstring(answer)
-        ]
-        kinds = list_kinds(query)
         result = Transformer(query, choice).run(message, ResultLimits())
-        groups = [
-            [shown(items, kind, message) for items, kind in zip(group, kinds, strict=True)]
-            for group in result.groups
-        ]
-        assert groups == expected
+        expected = saxon_groups(SaxonDocument(case.data), query)
+        assert shown(result.groups, query, message) == expected
 
     compare()
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.documents.dtd import ElementGraph
 from broker.engine import Engine
 from broker.errors import MessageError
 from broker.limits import ResultLimits
@@ -122,3 +123,50 @@ def test_what_is_counted() -> None:
         engine.remove(name)
     assert engine.transformations.total() == 0
     assert engine.costs(10) == {}
+
+
+BIB = ElementGraph.parse(
+    b"<!ELEMENT bib (book)*><!ELEMENT book (title, author*)><!ELEMENT author (last)>"
+    b"<!ELEMENT title (#PCDATA)><!ELEMENT last (#PCDATA)>"
+)
+CONFORMING = b"<bib><book><title>t</title><author><last>x</last></author></book></bib>"
+FOREIGN = b"<bib><book><title>t</title><book><author><last>x</last></author></book></book></bib>"
+
+
+@pytest.mark.parametrize("choice", [Choice.AUTO, Choice.F, Choice.FW, Choice.FWR])
+def test_a_message_that_does_not_conform_is_answered_without_the_dtd_and_counted(
+    choice: Choice,
+) -> None:
+    queries = {
+        "streamed": 'for $v in //book where $v//last = "x" return <r>{$v//title}</r>',
+        "searched": 'for $v in //book where $v//last = "x" return <r>{$v/title[1]}</r>',
+        "filter": "//book//last",
+    }
+    engines = [Engine(choice=choice, graph=graph) for graph in (BIB, None)]
+    for engine in engines:
+        for name, query in queries.items():
+            engine.add(name, parse(query))
+    with_dtd, without = engines
+    assert not with_dtd.planner.rules["rewrite_descendants"].stayed
+    assert with_dtd.planner.rules["rewrite_descendants"].fired
+    assert "rewrite_descendants" not in without.planner.rules
+    for data, fallbacks in ((CONFORMING, 0), (FOREIGN, 1), (CONFORMING, 1), (FOREIGN, 2)):
+        assert sorted(with_dtd.process(data)) == sorted(without.process(data))
+        assert len(without.process(data)) == len(queries)
+        assert with_dtd.metrics.dtd_fallbacks == fallbacks
+    assert without.metrics.dtd_fallbacks == 0
+
+
+def test_every_rule_is_timed_and_counted() -> None:
+    engine = Engine()
+    for number in range(3):
+        engine.add(f"t/{number}", parse(f'for $v in //a where $v/b = "{number}" return <r/>'))
+    engine.add("t/searched", parse("for $v in //a return <r>{$v/b[1]}</r>"))
+    rules = engine.planner.rules
+    assert (rules["group_in_matcher"].fired, rules["group_in_matcher"].stayed) == (3, 1)
+    assert rules["drop_dup_elim"].fired == 1
+    assert all(count.seconds > 0 for count in rules.values())
+    shared = Engine(choice=Choice.FWR)
+    shared.add("t", parse('for $v in //a where $v/b = "1" return <r>{$v/c}</r>'))
+    assert shared.planner.rules["pull_up_selection"].fired == 1
+    assert shared.planner.rules["share_group_by"].fired == 1

@@ -19,8 +19,7 @@ from broker.limits import ResultLimits
 from broker.loading import uncollected
 from broker.message_factory import MessageFactory, OutputFormat
 from broker.names import ExpandedName
-from broker.plan.build import Strategy
-from broker.plan.operators import Operator, inputs
+from broker.plan.operators import Operator, Strategy, inputs
 from broker.plan.optimise import Optimisation
 from broker.query import Flwr, parse
 from broker.runtime.executor import Executor

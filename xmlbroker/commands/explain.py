@@ -16,14 +16,15 @@ from broker.engine import Engine
 from broker.errors import ResultError
 from broker.matching import YFilter
 from broker.matching.shape import shape_of
-from broker.plan.build import NotPlannedError, Strategy
+from broker.plan.build import NotPlannedError
 from broker.plan.candidates import candidates_of
 from broker.plan.drawing import plan_graph
+from broker.plan.operators import Strategy
 from broker.plan.optimise import Optimisation
 from broker.plan.text import shared_plan_text
 from broker.query import Filter, Flwr, check
 from broker.runtime.planned import Planned, PlannedTogether
-from broker.runtime.transformer import Choice
+from broker.runtime.transformer import Choice, Transformer
 from broker.why import why
 from xmlbroker.commands.match import read_filters
 from xmlbroker.commands.transform import DTD, OPTIMISE, STRATEGY
@@ -46,7 +47,12 @@ from xmlbroker.context import (
     multiple=True,
     help="A file with one FLWR query. Several: what their plans share.",
 )
-@click.option("--dot", "as_graph", is_flag=True, help="Draw the plan, in Graphviz's language.")
+@click.option(
+    "--dot",
+    "as_graph",
+    is_flag=True,
+    help="Draw the shared plan with path streams, in Graphviz's language.",
+)
 @STRATEGY
 @OPTIMISE
 @DTD
@@ -141,15 +147,24 @@ def explain_together(
     for number, query in enumerate(queries, start=1):
         planned = Planned(query, together.strategy, optimisation, graph, sharing=True)
         lines += [f"query {number}: {line}" for line in planned.explain()]
+        if choice is Choice.AUTO and Transformer(query, choice).groups is not None:
+            lines.append(
+                f"query {number}: the broker groups it in the matcher instead; "
+                "explain it alone to see that plan"
+            )
     return lines
 
 
 def plan_together(
     queries: list[Flwr], choice: Choice, optimisation: Optimisation, graph: ElementGraph | None
 ) -> PlannedTogether[int]:
-    """One shared plan, with path streams: fwr's where no other strategy of theirs is asked for."""
-    named = {Choice.F, Choice.FW, Choice.FWR}
-    strategy = Strategy(choice.value) if choice in named else Strategy.FWR
+    """One shared plan, with path streams: fwr's if the strategy is left to us."""
+    if choice in {Choice.GROUP, Choice.REFERENCE}:
+        raise click.UsageError(
+            f"{choice} has no plan with path streams, which queries could share and --dot could "
+            "draw; give --strategy f, fw or fwr, or explain one query without --dot"
+        )
+    strategy = Strategy.FWR if choice is Choice.AUTO else Strategy(choice.value)
     together: PlannedTogether[int] = PlannedTogether(strategy, optimisation, graph)
     for number, query in enumerate(queries):
         try:

@@ -8,21 +8,20 @@ Safe: the claims say that no two tuples of the path's stream agree in those fiel
 between the stream and the DupElim only takes tuples away.
 """
 
-from broker.documents.dtd import ElementGraph
 from broker.plan.claims import no_duplicate_pairs, no_duplicates
 from broker.plan.operators import DupElim, Operator
-from broker.plan.rules import steps_of
+from broker.plan.rules import Given, steps_of
 
 
-def apply(operator: Operator, graph: ElementGraph | None) -> tuple[Operator, str] | str | None:
+def apply(operator: Operator, given: Given) -> tuple[Operator, str] | str | None:
     """What is below the DupElim."""
     if not isinstance(operator, DupElim):
         return None
     steps = steps_of(operator)
     if len(operator.fields) == 1:
-        claim = no_duplicates(steps, graph)
+        claim = no_duplicates(steps, given.graph)
     else:
-        claim = no_duplicate_pairs(steps, operator.fields[0], graph)
+        claim = no_duplicate_pairs(steps, operator.fields[0], given.graph)
     if claim is None:
         fields = " and ".join(map(str, operator.fields))
         return f"several tuples may have the same field {fields}"

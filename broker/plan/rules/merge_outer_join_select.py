@@ -8,20 +8,19 @@ each of the others, in document order of their last field.
 
 from dataclasses import replace
 
-from broker.documents.dtd import ElementGraph
 from broker.plan.claims import Claim, ordered_by
 from broker.plan.operators import Method, Operator, OuterJoinSelect, Streamed
-from broker.plan.rules import steps_of
+from broker.plan.rules import Given, steps_of
 
 
-def apply(operator: Operator, graph: ElementGraph | None) -> tuple[Operator, str] | str | None:
+def apply(operator: Operator, given: Given) -> tuple[Operator, str] | str | None:
     """The same operator, merging."""
     if not isinstance(operator, OuterJoinSelect) or operator.method is Method.MERGE:
         return None
     claims: list[Claim] = []
     for each in operator.lists:
         if isinstance(each, Streamed):
-            claim = ordered_by(steps_of(each.source), operator.field, graph)
+            claim = ordered_by(steps_of(each.source), operator.field, given.graph)
             if claim is None:
                 return f"a return path's stream may not be ordered by field {operator.field}"
             claims.append(claim)

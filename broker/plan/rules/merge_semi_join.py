@@ -7,17 +7,16 @@ Safe: the left stream is ordered by the binding field in any case, it being its 
 
 from dataclasses import replace
 
-from broker.documents.dtd import ElementGraph
 from broker.plan.claims import ordered_by
 from broker.plan.operators import Method, Operator, SemiJoin
-from broker.plan.rules import steps_of
+from broker.plan.rules import Given, steps_of
 
 
-def apply(operator: Operator, graph: ElementGraph | None) -> tuple[Operator, str] | str | None:
+def apply(operator: Operator, given: Given) -> tuple[Operator, str] | str | None:
     """The same semijoin, merging."""
     if not isinstance(operator, SemiJoin) or operator.method is Method.MERGE:
         return None
-    claim = ordered_by(steps_of(operator.right), operator.field, graph)
+    claim = ordered_by(steps_of(operator.right), operator.field, given.graph)
     if claim is None:
         return f"the predicate path's stream may not be ordered by field {operator.field}"
     return replace(operator, method=Method.MERGE), f"claim {claim.number}: {claim.reason}"

@@ -11,7 +11,6 @@ a shared join for each, and keeps the tuples that all of them keep: both sides a
 binding field then, and a merging semijoin does that. The paper stops at one predicate path.
 """
 
-from broker.documents.dtd import ElementGraph
 from broker.plan.operators import (
     Bound,
     DupElim,
@@ -25,12 +24,13 @@ from broker.plan.operators import (
     SharedSelection,
     WhereFilter,
 )
+from broker.plan.rules import Given
 from broker.plan.rules.share_selection import comparison_of
 from broker.query.syntax import End
 from broker.query.syntax import Operator as Comparator
 
 
-def apply(operator: Operator, _graph: ElementGraph | None) -> tuple[Operator, str] | str | None:
+def apply(operator: Operator, _given: Given) -> tuple[Operator, str] | str | None:
     """An output of a shared selection above a shared join."""
     if not isinstance(operator, SemiJoin) or isinstance(operator.right, Output):
         return None

@@ -10,17 +10,16 @@ both are neighbours.
 
 from dataclasses import replace
 
-from broker.documents.dtd import ElementGraph
 from broker.plan.claims import ordered_by
 from broker.plan.operators import DupElim, Method, Operator
-from broker.plan.rules import steps_of
+from broker.plan.rules import Given, steps_of
 
 
-def apply(operator: Operator, graph: ElementGraph | None) -> tuple[Operator, str] | str | None:
+def apply(operator: Operator, given: Given) -> tuple[Operator, str] | str | None:
     """The same DupElim, scanning."""
     if not isinstance(operator, DupElim) or operator.method is Method.SCAN:
         return None
-    claim = ordered_by(steps_of(operator), operator.fields[0], graph)
+    claim = ordered_by(steps_of(operator), operator.fields[0], given.graph)
     if claim is None:
         return f"the stream may not be ordered by field {operator.fields[0]}"
     return replace(operator, method=Method.SCAN), f"claim {claim.number}: {claim.reason}"

@@ -9,7 +9,6 @@ itself where there was a DupElim.
 
 from dataclasses import replace
 
-from broker.documents.dtd import ElementGraph
 from broker.plan.operators import (
     DupElim,
     GroupBy,
@@ -21,9 +20,10 @@ from broker.plan.operators import (
     Searched,
     Streamed,
 )
+from broker.plan.rules import Given
 
 
-def apply(operator: Operator, _graph: ElementGraph | None) -> tuple[Operator, str] | str | None:
+def apply(operator: Operator, _given: Given) -> tuple[Operator, str] | str | None:
     """The same OuterJoin-Select above GroupBys."""
     if not isinstance(operator, OuterJoinSelect):
         return None

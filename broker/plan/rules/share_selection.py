@@ -9,8 +9,8 @@ Safe: the index over the constants gives each tuple to the outputs for whose con
 comparison holds, which is what the selections did one by one.
 """
 
-from broker.documents.dtd import ElementGraph
 from broker.plan.operators import Operator, Output, Selection, SharedSelection
+from broker.plan.rules import Given
 from broker.query.syntax import (
     CONTEXT,
     Axis,
@@ -26,7 +26,7 @@ from broker.query.syntax import (
 from broker.query.syntax import Operator as Comparator
 
 
-def apply(operator: Operator, _graph: ElementGraph | None) -> tuple[Operator, str] | str | None:
+def apply(operator: Operator, _given: Given) -> tuple[Operator, str] | str | None:
     """An output of a shared selection."""
     if not isinstance(operator, Selection):
         return None

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.command_line.conftest import Run
 
 FILTERS = "/a/b[@x = 1]\n/a/b\n/a/b\n# none\n/a/c[d or e]\n//a[count(b) > 1]\n"
@@ -67,6 +69,9 @@ def test_what_the_plans_of_several_queries_share(run: Run, tmp_path: Path) -> No
     for number in (1, 2):
         for rule in ("pull_up_selection", "share_group_by"):
             assert any(line.startswith(f"query {number}: fired: {rule}") for line in lines), rule
+        instead = f"query {number}: the broker groups it in the matcher instead"
+        assert any(line.startswith(instead) for line in lines)
+    assert "instead" not in run("explain", *files, "--strategy", "fwr").out
     drawn = run("explain", *files, "--dot").out
     assert drawn.startswith("digraph plan {")
     assert "-> q2;" in drawn
@@ -78,6 +83,33 @@ def test_a_query_without_a_plan_to_share(run: Run, tmp_path: Path) -> None:
     result = run("explain", "--query", str(file), "--dot")
     assert result.status == 2
     assert "the binding path has .." in result.err
+
+
+@pytest.mark.parametrize("strategy", ["group", "reference"])
+def test_what_has_no_streams_is_not_drawn_as_something_else(
+    run: Run, tmp_path: Path, strategy: str
+) -> None:
+    file = tmp_path / "one.xq"
+    file.write_text("for $v in //a return <r>{$v/c}</r>", encoding="utf-8")
+    result = run("explain", "--query", str(file), "--strategy", strategy, "--dot")
+    assert result.status == 2
+    assert f"{strategy} has no plan with path streams" in result.err
+    assert "--strategy f, fw or fwr" in result.err
+
+
+def test_the_plan_of_a_query_that_is_grouped(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "one.xq"
+    file.write_text(
+        'for $v in //a where $v/b = "1" order by $v/@k return <r>{$v/c}</r>', encoding="utf-8"
+    )
+    assert run("explain", "--query", str(file)).out.splitlines() == [
+        "OrderBy $v/@k",
+        "  GroupInMatcher //a",
+        '    Key $v/b = "1"',
+        "    Sliced $v/c",
+        "fired: group_in_matcher, lists are slices of the elements of label paths",
+        "found by the constants that its where clause compares with",
+    ]
 
 
 def test_what_a_query_makes_of_a_document(run: Run, tmp_path: Path) -> None:

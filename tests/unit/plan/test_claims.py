@@ -78,9 +78,16 @@ def test_claim_2_holds_without_loops_and_needs_that() -> None:
     assert (claim.number, claim.needs_dtd) == (2, True)
     assert no_duplicates(steps("//a//b/c"), LOOP) is None
     assert has_duplicates(rows("//a//b/c"), 3)
-    # The last // may lead to an element on a loop, others may not; * may be any element.
+    # The last // may lead to an element on a loop, others may not.
     assert no_duplicates(steps("/a//c//b"), LOOP) is not None
+
+
+def test_claim_2_does_not_hold_for_a_star() -> None:
+    """It may be any element, and two of different names may be above one, without a loop."""
+    data = b"<a><b><c/></b></a>"
+    assert FLAT.conforms(parse_message(data))
     assert no_duplicates(steps("//*//c"), FLAT) is None
+    assert has_duplicates(rows("//*//c", data), 2)
 
 
 def test_claim_2_needs_a_message_that_conforms() -> None:
@@ -100,6 +107,18 @@ def test_claim_3_needs_both_parts() -> None:
     assert has_duplicates(rows("//a//b/c"), 2, 3)
 
 
+def test_claim_3_by_claim_2_needs_a_message_that_conforms() -> None:
+    claim = no_duplicate_pairs(steps("//a//b//c"), 1, FLAT)
+    assert claim is not None
+    assert (claim.number, claim.needs_dtd) == (3, True)
+    assert no_duplicate_pairs(steps("//a//b//c"), 1, LOOP) is None
+    conforming = b"<a><b><c/><c/></b><b><c/></b></a>"
+    assert FLAT.conforms(parse_message(conforming))
+    assert not has_duplicates(rows("//a//b//c", conforming), 1, 3)
+    assert not FLAT.conforms(parse_message(RECURSIVE))
+    assert has_duplicates(rows("//a//b//c"), 1, 3)
+
+
 def test_claim_4_needs_that_no_descendant_axis_comes_before() -> None:
     claim = ordered_by(steps("/a/b//c"), 2, None)
     assert claim is not None
@@ -117,4 +136,21 @@ def test_claim_5_needs_that_no_loop_is_shared() -> None:
     assert not is_ordered(rows("//b/c"), 1)
     # a is on a loop of its own, but not on one with c.
     assert ordered_by(steps("//a//c"), 2, LOOP) is not None
+
+
+def test_claim_5_needs_a_message_that_conforms() -> None:
+    assert ordered_by(steps("//b/c"), 1, FLAT) is not None
+    conforming = b"<a><b><c/></b><c/><b><c/><c/></b></a>"
+    assert FLAT.conforms(parse_message(conforming))
+    assert is_ordered(rows("//b/c", conforming), 1)
+    assert not FLAT.conforms(parse_message(RECURSIVE))
+    assert not is_ordered(rows("//b/c"), 1)
+
+
+def test_claim_5_does_not_hold_for_a_star() -> None:
+    """It may be any element: one that holds an element, and then one that stands beside that."""
+    data = b"<a><b><c/></b><c/></a>"
+    assert FLAT.conforms(parse_message(data))
+    assert ordered_by(steps("//*/c"), 1, FLAT) is None
+    assert not is_ordered(rows("//*/c", data), 1)
     assert ordered_by(steps("//*/c"), 2, LOOP) is None

@@ -5,43 +5,62 @@ what is expected. `XMLBROKER_WRITE_GOLDEN=1` writes it anew; read the difference
 """
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from broker.documents.dtd import ElementGraph
-from broker.plan.build import Strategy, build
-from broker.plan.operators import Plan, ReturnSelect, Selection, SemiJoin
-from broker.plan.optimise import RULES, SHARING_RULES, Report, Rule, apply_rules
-from broker.plan.rules import pull_up_selection
-from broker.plan.text import plan_text
+from broker.plan.build import NotPlannedError, build
+from broker.plan.group_plan import PathTable
+from broker.plan.operators import Plan, ReturnSelect, Selection, SemiJoin, Strategy
+from broker.plan.optimise import RULES, PlanRule, QueryRule, Report, apply_rule, group
+from broker.plan.rules import Given, pull_up_selection
+from broker.plan.text import group_plan_text, plan_text
 from broker.query import Flwr, parse
 from tests.conftest import DATA
 
 PLANS = DATA / "plans"
-ALL_RULES = (*RULES, *SHARING_RULES)
 
 
-def described(rule: Rule, heading: str, text: str) -> str:
+def described(rule: QueryRule | PlanRule, heading: str, text: str) -> str:
     strategy, _, dtd = heading.removeprefix("# ").partition(", ")
     graph = ElementGraph.load(PLANS / dtd) if dtd else None
     query = parse(text)
     assert isinstance(query, Flwr)
-    before = build(query, Strategy(strategy))
+    before = planned(query, Strategy(strategy))
     report = Report()
-    after = apply_rules((rule,), before, graph, report)
-    lines = [heading, text, "before", *indented(before), "after", *indented(after)]
+    if isinstance(rule, PlanRule):
+        assert before is not None
+        after = plan_text(apply_rule(rule, before, graph, report))
+    elif group(query, PathTable(), report) is not None:
+        after = group_plan_text(query)
+    else:
+        after = text_of(before)
+    count = report.counts[rule.name]
+    assert (count.fired, count.stayed) == (len(report.fired), len(report.stayed))
+    lines = [heading, text, "before", *indented(text_of(before)), "after", *indented(after)]
     lines += [f"fired: {reason}" for _, reason in report.fired]
     lines += [f"not fired: {reason}" for _, reason in report.stayed]
     return "\n".join(lines) + "\n"
 
 
-def indented(plan: Plan) -> list[str]:
-    return [f"  {line}" for line in plan_text(plan).splitlines()]
+def planned(query: Flwr, strategy: Strategy) -> Plan | None:
+    with suppress(NotPlannedError):
+        return build(query, strategy)
+    return None
 
 
-@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.name)
-def test_rule(rule: Rule) -> None:
+def text_of(plan: Plan | None) -> str:
+    return "walked by the reference engine" if plan is None else plan_text(plan)
+
+
+def indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_rule(rule: QueryRule | PlanRule) -> None:
     golden = PLANS / "rules" / f"{rule.name}.txt"
     content = golden.read_text(encoding="utf-8")
     cases = [block.strip().splitlines()[:2] for block in content.split("\n\n")]
@@ -58,16 +77,17 @@ def test_pull_up_selection_leaves_what_has_several_tests() -> None:
     """No query makes such a semijoin; the rule looks all the same."""
     query = parse('for $v in //a where $v/b = "1" return <r/>')
     assert isinstance(query, Flwr)
-    root = build(query, Strategy.FW).root
+    plan = build(query, Strategy.FW)
+    root = plan.root
     assert isinstance(root, ReturnSelect)
     join = root.source
     assert isinstance(join, SemiJoin)
     assert isinstance(join.right, Selection)
     doubled = replace(join, right=replace(join.right, tests=join.right.tests * 2))
-    assert isinstance(pull_up_selection.apply(doubled, None), str)
+    assert isinstance(pull_up_selection.apply(doubled, Given(plan, None)), str)
 
 
 def test_each_rule_has_its_file_and_no_file_is_left_over() -> None:
     files = {file.stem for file in (PLANS / "rules").glob("*.txt")}
-    assert files == {rule.name for rule in ALL_RULES}
-    assert all(rule.apply.__module__ == f"broker.plan.rules.{rule.name}" for rule in ALL_RULES)
+    assert files == {rule.name for rule in RULES}
+    assert all(rule.apply.__module__ == f"broker.plan.rules.{rule.name}" for rule in RULES)
