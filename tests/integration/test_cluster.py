@@ -1,4 +1,7 @@
-"""The job on a standalone cluster of two workers, one of whose executors is killed on the way."""
+"""The job on a standalone cluster of two workers, one of whose executors is killed on the way.
+
+The executors' Python has what we depend on, but not our packages: those are shipped to it.
+"""
 
 import json
 import os
@@ -6,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -64,6 +68,23 @@ def executors(work: Path) -> list[int]:
     return found
 
 
+def python_without_us(directory: Path) -> Path:
+    """A Python with the libraries of this one that can't import our packages by itself."""
+    python = directory / "python"
+    # Without its module `site` it doesn't know of the checkout that is installed.
+    libraries = sysconfig.get_path("purelib")
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
+    )
+    python.chmod(0o755)
+    subprocess.run([python, "-c", "import lxml, pyarrow, pydantic"], cwd=directory, check=True)
+    alone = subprocess.run(
+        [python, "-c", "import broker"], cwd=directory, check=False, capture_output=True
+    )
+    assert b"ModuleNotFoundError" in alone.stderr
+    return python
+
+
 def test_a_cluster_with_an_executor_killed(
     kafka: RunningKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -90,6 +111,7 @@ def test_a_cluster_with_an_executor_killed(
                 tmp_path / "job.log",
                 XMLBROKER_KAFKA__PREFIX=topic_prefix,
                 XMLBROKER_JOB__EXECUTOR_MEMORY="700m",
+                PYSPARK_PYTHON=str(python_without_us(tmp_path)),
             )
         )
         assert job.stdout is not None
@@ -125,5 +147,10 @@ def test_a_cluster_with_an_executor_killed(
         publish(100, 200)
         wait_until(lambda: arrived(200), "results after an executor was killed")
         wait_until(lambda: len(executors(tmp_path)) == 2, "executor in its place")
-        assert got == {b"<got><n>%d</n></got>" % number for number in range(200)}
+        assert running[0] not in executors(tmp_path)
+        # The one that is left ends, too: what comes now is the newcomer's to do, and it catches up.
+        os.kill(running[1], signal.SIGKILL)
+        publish(200, 300)
+        wait_until(lambda: arrived(300), "results of the executor that came later")
+        assert got == {b"<got><n>%d</n></got>" % number for number in range(300)}
         assert job.poll() is None
