@@ -1,7 +1,10 @@
-"""Places at which fault tests kill the driver: counted, not timed, so that a failure comes again.
+"""Places at which fault tests kill the driver, or a worker: counted, not timed, so that a failure
+comes again.
 
 `XB_KILL_POINT=written:3` in the environment of a job kills it with -9 the third time that
-a batch's output is written. Nothing else reads the variable; without it a place costs one look-up.
+a batch's output is written. In the environment of workers alone, `writing:3` kills the worker that
+is the first to be there; `XB_KILL_ONCE` names a file that is made then, and while it is there
+nobody else dies. Nothing else reads the variables; without them a place costs one look-up.
 """
 
 import os
@@ -12,6 +15,7 @@ from enum import StrEnum
 
 VARIABLE = "XB_KILL_POINT"
 DRIVER = "XB_KILL_POINT_DRIVER"
+ONCE = "XB_KILL_ONCE"
 
 
 class KillPoint(StrEnum):
@@ -51,5 +55,17 @@ def reach(point: KillPoint) -> None:
     if name != point.value:
         return
     _passed[name] += 1
-    if _passed[name] == int(count or 1):
+    if _passed[name] == int(count or 1) and _is_first():
         os.kill(int(os.environ.get(DRIVER, os.getpid())), signal.SIGKILL)
+
+
+def _is_first() -> bool:
+    """Whether nobody died here before, if only one is to."""
+    mark = os.environ.get(ONCE)
+    if mark is None:
+        return True
+    try:
+        os.close(os.open(mark, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True

@@ -131,16 +131,16 @@ class HadoopPins:
     def write(self, batch: int, pin: Pin) -> None:
         """Keep a pin, so that it is there after a crash."""
         unfinished = self._path(f"{self._directory}/{batch}.tmp")
-        stream = self._files.create(unfinished, True)
         try:
-            stream.write(pin.to_bytes())
-        finally:
-            stream.close()
-        try:
-            renamed = self._files.rename(unfinished, self._file(batch))
+            stream = self._files.create(unfinished, True)
+            try:
+                stream.write(pin.to_bytes())
+            finally:
+                stream.close()
+            is_kept = self._files.rename(unfinished, self._file(batch))
         except Py4JJavaError as error:
             raise PinError("pin-not-kept", str(error.java_exception)) from None
-        if not renamed:
+        if not is_kept:
             raise PinError("pin-not-kept", f"the version of batch {batch} can't be written down")
         self._files.delete(self._file(batch - _KEPT), False)
 

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -168,17 +167,3 @@ def python_workers(parent: int) -> list[int]:
         is_daemon = is_below_daemon or "pyspark.daemon" in commands.get(process, "")
         waiting += [(child, is_daemon) for child in children.get(process, [])]
     return found
-
-
-def kill_one_worker(parent: int, seconds: float = 60.0) -> int:
-    """Kill a Python worker with -9, as soon as there is one."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        for each in python_workers(parent):
-            try:
-                os.kill(each, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            return each
-        time.sleep(0.02)
-    raise AssertionError("there is no Python worker")

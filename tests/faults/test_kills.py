@@ -1,40 +1,39 @@
 """Killed workers and drivers (F1, F2), with subscriptions that change meanwhile (F8, F9)."""
 
-import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from streaming_jobs.kill_points import VARIABLE, KillPoint
-from tests.faults.bench import Bench, crash_at, is_in_batch
-from tests.faults.jobs import python_workers
+from streaming_jobs.kill_points import ONCE, VARIABLE, KillPoint
+from tests.faults.bench import Bench, crash_at
 from tests.faults.traffic import wait_until
 
 _MOST_WAITING = 60
 """A job that is to be killed gets no more messages while so many wait: a batch of them."""
 
 
-def test_a_python_worker_is_killed_in_a_batch(bench: Bench) -> None:
+def test_a_python_worker_is_killed_in_a_batch(
+    bench: Bench, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """F1: its task is tried again and the query lives on."""
     bench.subscribe_some()
-    kills = 2
-    with bench.job() as job:
-        for _ in range(kills):
+    of_workers = spark.sparkContext.environment
+    counts = [1, bench.scenario.rng.randint(2, 3)]
+    with bench.job(max_messages_per_batch=500) as job:
+        for number, count in enumerate(counts):
+            killed = tmp_path / f"killed{number}"
+            monkeypatch.setitem(of_workers, VARIABLE, f"{KillPoint.WRITING}:{count}")
+            monkeypatch.setitem(of_workers, ONCE, str(killed))
             bench.publish(2_000)
-            bench.traffic.settle()
-            before = job.job.batches
-            wait_until(lambda: bench.scenario.lag() > 0, "messages wait")
-            workers = python_workers(os.getpid())
-            wait_until(lambda: is_in_batch(bench.checkpoint), "a batch is under way")
-            for each in workers:
-                os.kill(each, signal.SIGKILL)
-            assert workers
             bench.scenario.come_to_rest(job)
-            assert job.job.batches > before
-        wait_until(lambda: job.job.totals["messages"] >= kills * 2_000, "all are counted")
-        assert job.job.totals["messages"] == kills * 2_000, "once, however often tasks are tried"
-    bench.scenario.verify(repeated_batches=kills)
+            assert killed.exists(), "a worker was killed after some of its output"
+        published = len(counts) * 2_000
+        wait_until(lambda: job.job.totals["messages"] >= published, "all are counted")
+        assert job.job.totals["messages"] == published, "once, however often tasks are tried"
+    bench.scenario.verify(repeated_batches=len(counts))
 
 
 def test_batches_that_come_again_have_the_version_they_had(

@@ -1,0 +1,55 @@
+"""Pins on this machine and through Hadoop, whose own way to local files stands for any storage."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from streaming_jobs.pins import HadoopPins, LocalPins, Pin, PinError, Pins, pins_of
+
+PIN = Pin(7, "digest", "2026-01-01T00:00:00+00:00", ("away",), (("a/b", "{}"),))
+
+
+@pytest.fixture(params=["local", "hadoop"])
+def pins(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Pins:
+    made = pins_of(spark, tmp_path if request.param == "local" else f"file://{tmp_path}/")
+    assert isinstance(made, LocalPins if request.param == "local" else HadoopPins)
+    return made
+
+
+def test_what_is_kept_is_there_when_the_batch_comes_again(pins: Pins, tmp_path: Path) -> None:
+    assert pins.read(0) is None
+    pins.write(0, PIN)
+    assert pins.read(0) == PIN
+    assert pins.read(1) is None
+    kept = tmp_path / "xmlbroker-pins"
+    assert not list(kept.glob("*.tmp"))
+    for batch in range(1, 102):
+        pins.write(batch, PIN)
+    assert pins.read(0) is None
+    assert pins.read(1) is None
+    assert pins.read(2) == pins.read(101) == PIN
+    names = {each.name for each in kept.iterdir() if not each.name.startswith(".")}
+    assert names == {f"{batch}.json" for batch in range(2, 102)}
+
+
+def test_what_a_crash_left_unfinished_is_written_over(pins: Pins, tmp_path: Path) -> None:
+    (tmp_path / "xmlbroker-pins" / "3.tmp").write_text('{"vers')
+    assert pins.read(3) is None
+    pins.write(3, PIN)
+    assert pins.read(3) == PIN
+
+
+def test_a_torn_pin_is_an_error(pins: Pins, tmp_path: Path) -> None:
+    (tmp_path / "xmlbroker-pins" / "3.json").write_text('{"vers')
+    with pytest.raises(PinError) as raised:
+        pins.read(3)
+    assert raised.value.code == "torn-pin"
+
+
+def test_a_pin_that_hadoop_can_not_keep_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    pins = HadoopPins(spark, f"file://{tmp_path}")
+    (tmp_path / "xmlbroker-pins" / "3.tmp").mkdir()
+    with pytest.raises(PinError) as raised:
+        pins.write(3, PIN)
+    assert raised.value.code == "pin-not-kept"
