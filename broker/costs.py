@@ -14,8 +14,11 @@ from broker.delivery import Deliveries, Transformation
 from broker.errors import ResultError
 from broker.results import Result
 
-_SAMPLED = 64
-"""One message in so many."""
+SAMPLED = 128
+"""One message in so many, however few of them come between two questions."""
+
+_SECONDS = 1.0
+"""After so long without a sample, the next message is one: there is time enough."""
 
 Outcomes = Iterator[tuple[Transformation, Result | ResultError]]
 """Transformations with their results, which are made as they are asked for."""
@@ -26,6 +29,10 @@ class Costs:
 
     def __init__(self) -> None:
         self._seconds: dict[Transformation, float] = {}
+        self._begun = 0
+        """Messages since one that was a sample because it was time for it."""
+        self._last = 0.0
+        """When the last sample was."""
         self._messages = self._samples = 0
         """Since costs were last told."""
         self._sampled = self._serialising = 0.0
@@ -39,14 +46,15 @@ class Costs:
     def begin(self) -> bool:
         """Another message begins; whether it is a sample."""
         self._messages += 1
-        return self._messages % _SAMPLED == 1
+        self._begun += 1
+        return self._begun % SAMPLED == 1
 
     def sample(self, outcomes: Outcomes, deliveries: Deliveries) -> int:
         """Make all results of a message, with a look at the clock for each; how many there were."""
         seconds = self._seconds
         self._samples += 1
         count = 0
-        before = perf_counter()
+        self._last = before = perf_counter()
         for transformation, result in outcomes:
             made = perf_counter()
             deliveries.add_result(transformation, result)
@@ -66,8 +74,13 @@ class Costs:
         """The seconds of the subscriptions that took most by themselves since this was last asked.
 
         What all share, parsing and matching, is nobody's; equal transformations share theirs.
+        Messages without a sample among them are told of with the next one.
         """
-        scale = self._messages / max(1, self._samples)
+        if perf_counter() - self._last > _SECONDS:
+            self._begun = 0
+        if not self._samples:
+            return {}
+        scale = self._messages / self._samples
         shares = [
             (seconds * scale / len(transformation.subscribers), transformation.subscribers)
             for transformation, seconds in self._seconds.items()

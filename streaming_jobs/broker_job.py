@@ -230,8 +230,9 @@ class BrokerJob:
         self.batches += 1
         self._last_batch = time.monotonic()
 
-    def _write(self, messages: DataFrame, selected: Selected) -> None:
-        transform = Transform(
+    def transform(self, selected: Selected) -> Transform:
+        """What the workers do with the messages of a batch."""
+        return Transform(
             selected.snapshot,
             self.limits,
             self.names,
@@ -240,6 +241,9 @@ class BrokerJob:
             selected.suspended,
             self._written.anew(),
         )
+
+    def _write(self, messages: DataFrame, selected: Selected) -> None:
+        transform = self.transform(selected)
         rows = messages.mapInArrow(transform, SCHEMA)
         batch_bytes = sink.batch_bytes(self.in_force.topics, transform.smallest_limit)
         sink.write(rows, self.kafka, self.job.max_record_bytes, batch_bytes)

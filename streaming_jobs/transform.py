@@ -88,8 +88,13 @@ class Work:
             else:
                 if deliveries:
                     yield from self.deliver(source, deliveries)
-        if self._rows.is_full:
+        if self.is_full:
             yield from self.hand_on()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are so many rows that it is time to hand them on."""
+        return self._rows.is_full
 
     def hand_on(self) -> Iterator[pa.RecordBatch]:
         """Let Spark have the rows, whose time it then is."""

@@ -2,6 +2,8 @@
 
 import pytest
 
+from broker import costs as costs_module
+from broker.costs import SAMPLED
 from broker.documents.dtd import ElementGraph
 from broker.engine import Engine
 from broker.errors import MessageError
@@ -87,7 +89,7 @@ def test_explain() -> None:
         engine.explain("nobody")
 
 
-def test_what_is_counted() -> None:
+def test_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(result_limits=ResultLimits(max_bindings=2))
     for name, query in {
         "f/all": "//a",
@@ -113,7 +115,14 @@ def test_what_is_counted() -> None:
     assert costs["t/one"] == costs["t/same"] > 0
     assert engine.costs(10) == {}
     engine.process(b"<m><a>x</a><b/></m>")
+    assert engine.costs(2) == {}, "it was no sample"
+    for _ in range(SAMPLED):
+        engine.process(b"<m><a>x</a><b/></m>")
     assert len(engine.costs(2)) == 2
+    monkeypatch.setattr(costs_module, "_SECONDS", 0.0)
+    assert engine.costs(2) == {}
+    engine.process(b"<m><a>x</a><b/></m>")
+    assert len(engine.costs(2)) == 2, "messages are few: the next one is a sample"
     use = engine.describe().cache_use
     assert use.looked_up >= use.missed > 0
     engine.process(b"<m><a>x</a><b/></m>")

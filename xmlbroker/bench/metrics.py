@@ -1,14 +1,16 @@
 """`xmlbroker bench metrics`: what it costs to count, with and without, on the same messages.
 
-What a worker does with a batch of messages is run in this process, without Spark, which would only
-make the share of counting smaller: once as it is, with all that is counted brought to the metrics
-of the driver, and once with nothing counted and no clock asked.
+What a worker does with a batch of messages is run in this process, without Spark, which makes the
+share of counting smaller: once as it is, with all that is counted brought to the metrics of the
+driver, and once with nothing counted and no clock asked. Then, in the pipeline, a job counts in
+every second of its batches.
 """
 
 import pickle
+import statistics
 import time
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -17,8 +19,11 @@ import pyarrow as pa
 from broker.delivery import Deliveries, Delivery
 from broker.documents import Message, parse_message
 from broker.metrics import EngineMetrics
+from streaming_jobs.broker_job import BrokerJob
+from streaming_jobs.in_force import Selected
 from streaming_jobs.metrics import Metrics
 from streaming_jobs.overview import Overview
+from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Entry, Snapshot
 from streaming_jobs.sources import sources
 from streaming_jobs.statistics import Counts, CountsParam
@@ -27,10 +32,15 @@ from streaming_jobs.transform import Transform, Work
 from streaming_jobs.worker import EngineLimits, EngineState, Recipient, engine_at
 from subscriptions.topic_names import TopicNames
 from xmlbroker.bench import books
-from xmlbroker.bench.measure import compare
+from xmlbroker.bench.measure import compare, progress
+from xmlbroker.bench.pipeline import drained, running
+from xmlbroker.bench.pipeline_load import publish
 
 _MESSAGES = 150
 """In an Arrow batch: about what a worker gets at a time under load."""
+
+_BATCH = 1_000
+"""In a batch of the pipeline: few, so that neighbours have the same minute."""
 
 
 def run(rounds: int, subscriptions: int = 10_000, batches: int = 20) -> dict[str, object]:
@@ -95,6 +105,65 @@ class _Driver:
         self._overview.count_batch(told)
 
 
+class Uncounted(Transform):
+    """Answers the messages of a batch without counting anything; runs in the workers."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same output records."""
+        unmeasured = _Unmeasured(self, engine_at(self.snapshot, self.limits, self.names))
+        for batch in batches:
+            yield from unmeasured.answers(batch)
+
+
+class AlternatingJob(BrokerJob):
+    """A broker that counts in every second batch only."""
+
+    def transform(self, selected: Selected) -> Transform:
+        """What the workers do with the messages of the next batch."""
+        counted = super().transform(selected)
+        if self.batches % 2 == 0:
+            return counted
+        return Uncounted(**{each.name: getattr(counted, each.name) for each in fields(counted)})
+
+
+def in_pipeline(messages: int, subscriptions: int = 10_000) -> dict[str, object]:
+    """How long batches take that are counted, against their neighbours that are not.
+
+    In one job on a backlog, so that all else is the same: machine, JVM, engines, minute.
+    """
+    with running(subscriptions) as bench:
+        progress(f"publishing {messages:,} messages")
+        publish(bench.kafka.bootstrap_servers, bench.names.messages, messages, values=bench.values)
+        settings = JobSettings(checkpoint=bench.checkpoint(), max_messages_per_batch=_BATCH)
+        with AlternatingJob(bench.spark, bench.kafka, settings) as job:
+            query = job.start(progress, available_now=True)
+            drained(query)
+            # The last one has what was left over.
+            done = [each for each in query.recentProgress if each["numInputRows"]][:-1]
+    seconds = [
+        int(each["durationMs"]["triggerExecution"]) / 1000 / int(each["numInputRows"]) * _BATCH
+        for each in done
+    ]
+    by_kind: dict[bool, list[float]] = {True: [], False: []}
+    for each, spent in zip(done, seconds, strict=True):
+        by_kind[int(each["batchId"]) % 2 == 0].append(spent)
+    # The first are still finding their stride.
+    settled = range(len(done) // 5 // 2 * 2, len(done) - 2, 2)
+    assert int(done[0]["batchId"]) % 2 == 0
+    # Each against the mean of the two beside it.
+    ratios = sorted(2 * seconds[at] / (seconds[at - 1] + seconds[at + 1]) for at in settled[1:])
+    return {
+        "batches": len(done),
+        "messages_a_batch": _BATCH,
+        "counted_seconds": statistics.median(by_kind[True]),
+        "uncounted_seconds": statistics.median(by_kind[False]),
+        "pairs": len(ratios),
+        "ratio": statistics.median(ratios),
+        "ratio_low": ratios[len(ratios) // 4],
+        "ratio_high": ratios[-1 - len(ratios) // 4],
+    }
+
+
 class _NoTally:
     """Notes nothing."""
 
@@ -119,6 +188,9 @@ class _Unmeasured:
         assert not state.engine.matcher.describe().queries
 
     def run(self, batch: pa.RecordBatch) -> None:
+        _drain(self.answers(batch))
+
+    def answers(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         work = Work(self._transform, self._state, cast("Tally", _NoTally()))
         engine = self._state.engine
         for source in sources(batch):
@@ -126,8 +198,10 @@ class _Unmeasured:
             message = parse_message(source.value, engine.message_limits, engine._labels)  # noqa: SLF001 - of both
             deliveries = self._deliveries(message)
             if deliveries:
-                _drain(work.deliver(source, deliveries))
-        _drain(work.hand_on())
+                yield from work.deliver(source, deliveries)
+            if work.is_full:
+                yield from work.hand_on()
+        yield from work.hand_on()
 
     def _deliveries(self, message: Message) -> list[Delivery]:
         engine = self._state.engine

@@ -237,16 +237,30 @@ def show(figures: dict[str, Any], sections: tuple[str, ...]) -> None:
 
 @bench.command("metrics")
 @ROUNDS
+@click.option(
+    "--messages", default=80_000, show_default=True, help="Messages for the pipeline; 0: not there."
+)
 @AS_JSON
-def bench_metrics(rounds: int, as_json: bool) -> None:
-    """What counting costs a worker: with all of it, against none."""
+def bench_metrics(rounds: int, messages: int, as_json: bool) -> None:
+    """What counting costs, a worker and the whole pipeline: with all of it, against none."""
     from xmlbroker.bench import metrics  # noqa: PLC0415 - imports Spark
 
     figures: Any = metrics.run(rounds)
+    if messages:
+        figures["pipeline"] = metrics.in_pipeline(messages)
     if as_json:
         print_json(figures)
         return
     show(figures, ("batches",))
+    if messages:
+        pipeline = figures["pipeline"]
+        click.echo(
+            f"pipeline, {pipeline['batches']} batches of {pipeline['messages_a_batch']:,}: "
+            f"{pipeline['counted_seconds']:.3f} s counted, {pipeline['uncounted_seconds']:.3f} s "
+            f"not; ratio {pipeline['ratio']:.3f} ({pipeline['ratio_low']:.3f} … "
+            f"{pipeline['ratio_high']:.3f}), the median and the middle half of "
+            f"{pipeline['pairs']} batches against their neighbours"
+        )
 
 
 @bench.command("soak")
