@@ -121,7 +121,23 @@ class BrokerJob:
         self._warm_up()
         say("starting the stream")
         self._query = self._start_stream(available_now=available_now)
+        if not available_now:
+            self._await_first_trigger(self._query)
         return self._query
+
+    def _await_first_trigger(self, query: StreamingQuery) -> None:
+        """Wait until a batch is done, or there is none to do: what can't be gone on with, a batch
+        whose subscriptions are lost or a torn checkpoint, is known then.
+        """
+        while query.isActive and not self.batches and not self._stopping.is_set():
+            if query.status["message"].startswith("Waiting for"):
+                break
+            time.sleep(0.02)
+        failure = query.exception()
+        if failure is not None:
+            explained = explain_failure(failure)
+            if explained.code != "kafka-unreachable":  # `run` waits for it
+                raise explained
 
     def _start_stream(self, *, available_now: bool) -> StreamingQuery:
         messages = source.read(self.spark, self.kafka, self.inputs, self.job.max_messages_per_batch)
@@ -152,6 +168,8 @@ class BrokerJob:
                 reach(KillPoint.BETWEEN)
             try:
                 self.in_force.follow()
+                if self._trouble is not None:
+                    _LOGGER.warning("Kafka answers again")
                 self._trouble = None
             except KafkaError as error:
                 self._wait_for_kafka(error)

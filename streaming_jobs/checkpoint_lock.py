@@ -25,8 +25,16 @@ class CheckpointLock:
         self._stream: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        stream = self._file.open("a+")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            stream = self._file.open("a+")
+        except OSError as error:
+            raise CheckpointError(
+                "checkpoint-not-made",
+                f"{self._file.parent} can't be made or written to: {error.strerror}; let the user "
+                "of the job write there, or name another directory with --checkpoint or the "
+                "setting job.checkpoint",
+            ) from None
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

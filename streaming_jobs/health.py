@@ -11,6 +11,8 @@ from typing import Any, Self
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from broker.errors import BrokerError
+
 Check = Callable[[], str | None]
 """None if all is well, else the reason why not."""
 
@@ -56,7 +58,15 @@ class HealthServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Requests of a scraper every few seconds are no news."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        try:
+            self._server = ThreadingHTTPServer((host, port), Handler)
+        except OSError as error:
+            raise BrokerError(
+                "metrics-address",
+                f"metrics can't be offered at {host}:{port}: {error.strerror}; the settings "
+                "job.metrics_host and job.metrics_port say where, and port 0 takes one that is "
+                "free",
+            ) from None
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 

@@ -52,8 +52,8 @@ class Pin:
         return json.dumps(asdict(self)).encode()
 
     @staticmethod
-    def parse(data: bytes) -> "Pin":
-        """A pin that was kept."""
+    def parse(data: bytes, file: object) -> "Pin":
+        """A pin that was kept in a file."""
         try:
             read = json.loads(data)
             return Pin(
@@ -64,7 +64,12 @@ class Pin:
                 tuple((str(key), str(status)) for key, status in read["kept"]),
             )
         except (ValueError, KeyError, TypeError):
-            raise PinError("torn-pin", "the version of a batch can't be read") from None
+            raise PinError(
+                "torn-pin",
+                f"{file} should say which subscriptions a batch had, and can't be read; restore "
+                "the checkpoint from a copy, or start with another one, which delivers again what "
+                "is still in the input topics",
+            ) from None
 
 
 class Pins(Protocol):
@@ -87,7 +92,7 @@ class LocalPins:
     def read(self, batch: int) -> Pin | None:
         """The pin of a batch, if it was begun before."""
         try:
-            return Pin.parse(self._file(batch).read_bytes())
+            return Pin.parse(self._file(batch).read_bytes(), self._file(batch))
         except FileNotFoundError:
             return None
 
@@ -124,7 +129,7 @@ class HadoopPins:
             return None
         stream = self._files.open(file)
         try:
-            return Pin.parse(bytes(stream.readAllBytes()))
+            return Pin.parse(bytes(stream.readAllBytes()), file.toString())
         finally:
             stream.close()
 

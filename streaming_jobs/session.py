@@ -124,9 +124,14 @@ def _launch(conf: SparkConf) -> Any:  # noqa: ANN401 - a gateway
     """Start the driver's JVM with its outputs in our log."""
     global _log  # noqa: PLW0603 - there is one JVM, as pyspark has it
     log = SparkLog()
-    outputs = {"stdout": log.writing_end, "stderr": log.writing_end}
+    options = {
+        "stdout": log.writing_end,
+        "stderr": log.writing_end,
+        # What ends the whole group, as systemd does, is ours to handle: in our order.
+        "start_new_session": True,
+    }
     try:
-        gateway = launch_gateway(conf, outputs)  # type: ignore[no-untyped-call] # pyspark has none
+        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call] # pyspark has none
     except PySparkRuntimeError:
         raise SparkError("spark-start", f"Spark's JVM ended at once:\n{log.rest()}") from None
     log.follow()

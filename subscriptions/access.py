@@ -17,7 +17,7 @@ have it. Nor do they read the statuses, which show everybody's queries.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from subscriptions.access_file import AccessFile, ControlTopic, Topic
@@ -77,6 +77,11 @@ class WantedAccess:
     """The limits of every user of the file, none for most."""
     prefix: str
     """Topics and groups whose names start so are ours, and so are the rules for them."""
+
+
+def topics_alone(wanted: WantedAccess) -> WantedAccess:
+    """The same topics on a Kafka without access rules: nobody's rights, nobody's limits."""
+    return replace(wanted, rules=frozenset(), quotas={})
 
 
 def wanted_access(file: AccessFile, names: TopicNames, inputs: Sequence[str] = ()) -> WantedAccess:

@@ -71,7 +71,14 @@ class AccessAdmin:
     def found(self, wanted: WantedAccess) -> FoundAccess:
         """What there is of what matters to the wanted access."""
         with translated_errors(self._settings):
-            return FoundAccess(self._topics(wanted), frozenset(self._rules()), self._quotas())
+            if not wanted.rules:
+                return FoundAccess(self._topics(wanted), frozenset(), {})
+            return FoundAccess(
+                self._topics(wanted),
+                frozenset(self._rules(acls.ACLPermissionType.ALLOW)),
+                self._quotas(),
+                frozenset(self._rules(acls.ACLPermissionType.DENY)),
+            )
 
     def _topics(self, wanted: WantedAccess) -> dict[str, FoundTopic]:
         found: dict[str, FoundTopic] = {}
@@ -99,12 +106,12 @@ class AccessAdmin:
             for topic, configs in answer["topic"].items()
         }
 
-    def _rules(self) -> Iterator[Rule]:
+    def _rules(self, permission: Any) -> Iterator[Rule]:  # noqa: ANN401 - kafka-python has no types
         everything = acls.ACLFilter(
             principal=None,
             host=None,
             operation=acls.ACLOperation.ANY,
-            permission_type=acls.ACLPermissionType.ALLOW,
+            permission_type=permission,
             resource_pattern=acls.ResourcePatternFilter(
                 acls.ResourceType.ANY, None, acls.ACLResourcePatternType.ANY
             ),
@@ -115,7 +122,8 @@ class AccessAdmin:
             raise KafkaError(
                 "kafka-no-authorizer",
                 "this Kafka has no access rules: everybody may do everything. Its brokers' setting "
-                "authorizer.class.name switches them on",
+                "authorizer.class.name switches them on; with --topics-only the topics of the file "
+                "are made without them",
             ) from error
         for each in found:
             pattern = each.resource_pattern

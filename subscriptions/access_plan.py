@@ -37,6 +37,8 @@ class FoundAccess:
     rules: frozenset[Rule]
     """All that allow something, also those that are not ours."""
     quotas: Mapping[str, Mapping[str, float]]
+    denials: frozenset[Rule] = frozenset()
+    """All that deny something; Kafka looks at them first."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,12 @@ def plan_access(wanted: WantedAccess, found: FoundAccess) -> Plan:
         *_quota_changes(wanted, found, {rule.user for rule in ours if rule.user is not None}),
         *(RemoveRule(rule) for rule in sorted(ours - wanted.rules)),
     )
-    return Plan(changes, (*_topic_notes(wanted, found), *_open_doors(wanted, found.rules)))
+    notes = (
+        *_topic_notes(wanted, found),
+        *_open_doors(wanted, found.rules),
+        *_denials(wanted, found.denials),
+    )
+    return Plan(changes, notes)
 
 
 def refuse_lock_out(plan: Plan, user: str | None) -> None:
@@ -182,6 +189,17 @@ def _open_doors(wanted: WantedAccess, rules: Iterable[Rule]) -> Iterator[str]:
         shorter = rule.pattern == "prefixed" and wanted.prefix.startswith(rule.name)
         if shorter or (rule.pattern, rule.name) == ("literal", "*"):
             yield f"not ours, and opens our {rule.kind}s: {rule.who}: {rule.right}"
+
+
+def _denials(wanted: WantedAccess, rules: Iterable[Rule]) -> Iterator[str]:
+    """Rules that may take away what the file gives: not ours to make or to remove."""
+    users = {rule.principal for rule in wanted.rules}
+    for rule in sorted(rules):
+        if rule.principal in users or rule.name.startswith(wanted.prefix) or rule.name == "*":
+            yield (
+                f"denied, whatever the file allows: {rule.who}: {rule.right}; "
+                "it stays until someone removes it with Kafka's tools (kafka-acls)"
+            )
 
 
 def _quota_changes(

@@ -164,7 +164,8 @@ def registry_at(
         raise VersionLostError(
             "version-lost",
             f"the subscription log ends before version {version}: "
-            "it was cut or made anew, or is another one",
+            "it was cut or made anew, or is another one; start with another checkpoint, or bring "
+            "the old log back",
         )
     made = SubscriptionSet(limits, statuses=statuses, known=known)
     for record in log.read(0, version + 1):
@@ -175,6 +176,7 @@ def registry_at(
         raise VersionLostError(
             "version-lost",
             f"the subscriptions of version {version} can't be rebuilt: the log has been compacted "
-            "since, or the limits on queries are others than they were",
+            "since (then start with another checkpoint), or the settings query.* or the version of "
+            "xmlbroker are others than they were (then put them back until the batch is done)",
         )
     return made

@@ -4,7 +4,6 @@ Nothing here imports Kafka's client, and commands import what does only when the
 would start half a second later for it.
 """
 
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,9 +42,6 @@ class KafkaAccess:
     @classmethod
     def of(cls, context: Context, servers: str | None) -> "KafkaAccess":
         """The Kafka of the settings, or the one that was named on the command line."""
-        if context.settings.log.level != "debug":
-            # The client reports every connection that fails, and we report the outcome.
-            logging.getLogger("kafka").setLevel(logging.CRITICAL)
         settings = context.settings.kafka
         if servers is not None:
             settings = settings.model_copy(update={"bootstrap_servers": servers})

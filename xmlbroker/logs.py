@@ -40,6 +40,8 @@ def configure_logging(settings: LogSettings) -> None:
     else:
         handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
-    for chatty in ("py4j", "kafka"):
-        # At lower levels kafka-python logs its configuration, passwords included.
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    # It warns again and again of what is raised as an error, too, and then said once by us.
+    # Below warnings it logs its configuration, passwords included.
+    is_debugging = settings.level == "debug"
+    logging.getLogger("kafka").setLevel(logging.WARNING if is_debugging else logging.CRITICAL)

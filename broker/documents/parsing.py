@@ -206,5 +206,7 @@ def _entities(data: bytes, start: int) -> Iterator[str]:
 def _refusal(error: etree.XMLSyntaxError) -> MessageError:
     detail = " ".join((error.msg or "unknown error").split())
     if error.code == _RESOURCE_LIMIT:
-        return MessageError("too-deep" if "depth" in detail else "too-large", detail)
+        if "depth" in detail:
+            return MessageError("too-deep", "the message is deeper than any setting allows")
+        return MessageError("too-large", detail)
     return MessageError("not-well-formed", detail)

@@ -136,8 +136,8 @@ class JobProcess:
         return self.process.wait(seconds)
 
     def stop(self) -> int:
-        """Stop it as an operator does."""
-        self.process.terminate()
+        """Stop it as systemd does, with all of its group."""
+        os.killpg(self.process.pid, signal.SIGTERM)
         return self.await_end()
 
     def log(self) -> str:

@@ -199,6 +199,18 @@ def test_a_kafka_without_rules(
     ran = run("admin", "apply", "--file", file, *servers)
     assert ran.status == 1
     assert ran.err.startswith("kafka-no-authorizer: this Kafka has no access rules")
+    assert "--topics-only" in ran.err
+    ran = run("admin", "apply", "--file", file, "--topics-only", *servers)
+    assert ran.status == 0, ran.err
+    assert f"create  topic {topic_prefix}.messages" in ran.out
+    assert "allow" not in ran.out
+    ran = run("admin", "apply", "--file", file, "--topics-only", *servers)
+    assert "nothing to do" in ran.err
+    file.write_text(FILE.replace("partitions = 2", "partitions = 3\nreplication = 3"))
+    monkeypatch.setenv("XMLBROKER_KAFKA__PREFIX", f"{topic_prefix}x")
+    ran = run("admin", "apply", "--file", file, "--topics-only", *servers)
+    assert ran.status == 1
+    assert "were made; apply it again when that is mended" in ran.err
 
 
 # Passwords

@@ -52,6 +52,7 @@ def test_two_topics_are_forbidden_and_allowed_again(
             assert {each["state"] for each in states.values()} == {"suspended"}
             for status in states.values():
                 assert "no access rule lets us write to it" in json.dumps(status)
+            assert_told(run, tmp_path)
             forbid(guarded, is_forbidden=False)
             wait_until(
                 lambda: {each["state"] for each in listed(run, as_user).values()} == {"active"},
@@ -62,6 +63,32 @@ def test_two_topics_are_forbidden_and_allowed_again(
                 assert delivered(run, as_user, subscriber, 1) == ["<m/>"]
             assert len(delivered(run, as_user, "c", 4)) == 4
             assert job.stop() == 0, job.log()
+
+
+def assert_told(run: Run, directory: Path) -> None:
+    """An operator who asks why some got nothing is told."""
+    checkpoint = ("--checkpoint", directory / "c")
+    # There are two partitions, and not all of the messages came after the rule.
+    traced = [
+        json.loads(ran.out)
+        for place in ("0/0", "1/0", "0/1", "1/1", "0/2", "1/2")
+        if (ran := run("trace", f"{PREFIX}.messages/{place}", *checkpoint, "--json")).status == 0
+    ]
+    assert len(traced) == 3
+    for each in traced:
+        assert each["state"] == "suspended"
+        rows = {row["subscription"]: row for row in each["results"]}
+        assert rows["c/x"]["found"] is not None
+        assert "error" not in rows["c/x"]
+        for subscriber in LOST:
+            assert rows[f"{subscriber}/x"]["error"] == "suspended"
+            assert rows[f"{subscriber}/x"]["found"] is None
+    file = directory / "access.toml"
+    file.write_text(FILE, encoding="utf-8")
+    said = run("admin", "apply", "--file", file, "--dry-run")
+    for subscriber in LOST:
+        denied = f"user xb: WRITE topic {PREFIX}.out.{subscriber}; it stays until"
+        assert f"denied, whatever the file allows: {denied}" in said.err
 
 
 def allow(guarded: Guarded) -> None:

@@ -16,10 +16,12 @@ from typing import Any, Protocol
 
 import pytest
 
+from broker.message_factory import OutputFormat
 from subscriptions.kafka_client import KafkaProducer, open_client
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
 from subscriptions.log import LogRecord
-from subscriptions.model import State, Status
+from subscriptions.model import State, Status, SubscriptionRecord
+from subscriptions.records import encode
 from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
 from tests.integration.conftest import BOOTSTRAP_SERVERS
 from tests.unit.command_line import conftest as command_line
@@ -305,6 +307,39 @@ def test_no_broker_answers_a_subscription(
     ]
 
 
+def test_a_copy_of_the_subscriptions_is_restored(
+    run: Run, names: TopicNames, settings: dict[str, object], tmp_path: Path
+) -> None:
+    kept = SubscriptionRecord(query="//kept", format=OutputFormat.GROUPS, note="é")
+    with (
+        KafkaSubscriptionLog(settings, names.subscriptions) as log,
+        KafkaStatusLog(settings, names.status) as status_log,
+    ):
+        log.append(b"acme/one", b'{ "query": "//one", "paused": true }')
+        log.append(b"acme/two", b'{"query": "//two"}')
+        refused = log.append(b"acme/refused", b'{"query": "//sec[tion"}')
+        error = {"code": "syntax", "detail": "d"}
+        status = Status(State.REJECTED, refused, SINCE, error, 0, kept)
+        status_log.publish(b"acme/refused", status)
+        status_log.flush()
+        copy = write(tmp_path, "copy.jsonl", run("subscriptions", "--json").out)
+        log.append(b"acme/two", None)
+        before = log.end()
+        ran = run("admin", "restore", copy, "--dry-run")
+        assert (ran.status, ran.out) == (0, "acme/refused\nacme/two\n")
+        assert "2 of 3 subscriptions to write; nothing was done" in ran.err
+        assert log.end() == before
+        ran = run("admin", "restore", copy)
+        assert "2 of 3 subscriptions written" in ran.err
+        written = {each.key: each.value for each in log.read(before)}
+        assert written == {b"acme/two": b'{"query":"//two"}', b"acme/refused": encode(kept)}
+        assert "0 of 3 subscriptions written" in run("admin", "restore", copy).err
+    other = write(tmp_path, "other.jsonl", '{"subscription": "acme/one"}\n')
+    ran = run("admin", "restore", other)
+    assert ran.status == 2
+    assert "line 1: this is no line of `xmlbroker subscriptions --json`" in ran.err
+
+
 def test_subscriptions(
     run: Run, names: TopicNames, settings: dict[str, object], produce: Write
 ) -> None:
@@ -322,7 +357,8 @@ def test_subscriptions(
         error = {"code": "bad-record", "detail": "`note`: \x1b[31m"}
         status_log.publish(b"acme/active", Status(State.ACTIVE, active, SINCE))
         status_log.publish(
-            b"acme/rejected", Status(State.REJECTED, rejected, SINCE, error=error, active_version=0)
+            b"acme/rejected",
+            Status(State.REJECTED, rejected, SINCE, error, 0, SubscriptionRecord(query="//kept")),
         )
         status_log.publish(b"acme/removed", Status(State.REMOVED, removed, SINCE))
         status_log.flush()
@@ -343,6 +379,7 @@ def test_subscriptions(
     assert lines["acme/active"]["record"] == {"query": long}
     assert lines["acme/active"]["since"] == "2027-01-01T00:00:00Z"
     assert lines["acme/rejected"]["error"] == error
+    assert lines["acme/rejected"]["active_record"] == {"query": "//kept"}
     ran = run("subscriptions", "--state", "removed", "--json")
     assert [each["subscription"] for each in lines_of(ran.out)] == ["acme/removed"]
     ran = run("subscriptions", "nobody")

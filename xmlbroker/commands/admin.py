@@ -1,5 +1,6 @@
 """`xmlbroker admin`: topics, access rules and quotas on Kafka, as a file wants them."""
 
+import json
 import sys
 import time
 from collections.abc import Iterable
@@ -8,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from subscriptions.errors import KafkaError, RecordError
+from subscriptions.model import SubscriptionRecord
+from subscriptions.records import decode_value, encode
 from xmlbroker.context import Context, print_json
 from xmlbroker.kafka_access import BOOTSTRAP_SERVERS, KafkaAccess, print_foreign_table
 
@@ -33,24 +37,40 @@ def admin() -> None:
     help="A TOML file with users by role, quotas and topics: deploy/kafka/access.toml is one.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option(
+    "--topics-only",
+    is_flag=True,
+    help="Neither rules nor quotas: also for a Kafka that has no authorizer.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON line for each change.")
 @BOOTSTRAP_SERVERS
 @click.pass_obj
 def apply(
-    context: Context, *, file: Path, dry_run: bool, as_json: bool, servers: str | None
+    context: Context,
+    *,
+    file: Path,
+    dry_run: bool,
+    topics_only: bool,
+    as_json: bool,
+    servers: str | None,
 ) -> None:
     """Make Kafka's topics, access rules and quotas what a file wants; a second time does nothing.
 
     Rules for the broker's topics that the file does not want are removed, whoever made them. It is
     for a super user of Kafka the first time, later for an admin of the file.
     """
-    from subscriptions.access import wanted_access  # noqa: PLC0415 - imports Kafka's client
+    from subscriptions.access import (  # noqa: PLC0415 - imports Kafka's client
+        topics_alone,
+        wanted_access,
+    )
     from subscriptions.access_admin import AccessAdmin  # noqa: PLC0415
     from subscriptions.access_file import read_access_file  # noqa: PLC0415
     from subscriptions.access_plan import plan_access, refuse_lock_out  # noqa: PLC0415
 
     kafka = KafkaAccess.of(context, servers)
     wanted = wanted_access(read_access_file(file), kafka.names, context.settings.job.input_topics)
+    if topics_only:
+        wanted = topics_alone(wanted)
     with kafka.advised(), AccessAdmin(kafka.client_settings) as access:
         plan = plan_access(wanted, access.found(wanted))
         _show(plan, as_json=as_json)
@@ -61,7 +81,12 @@ def apply(
             click.echo(f"{count} to make; nothing was done", err=True)
         else:
             refuse_lock_out(plan, kafka.settings.sasl_username)
-            access.apply(plan.changes)
+            try:
+                access.apply(plan.changes)
+            except KafkaError as error:
+                made = len(plan.changes) - len(_await_settled(access, wanted, 1.0).changes)
+                error.detail += f"\n{made} of {count} were made; apply it again when that is mended"
+                raise
             left = _await_settled(access, wanted)
             if left.changes:
                 click.echo(f"Kafka took {count}, but shows these as not made:", err=True)
@@ -90,11 +115,67 @@ def password(context: Context, *, user: str, servers: str | None) -> None:
     click.echo(f"{user} has a password", err=True)
 
 
-def _await_settled(access: "AccessAdmin", wanted: "WantedAccess") -> "Plan":
+@admin.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@BOOTSTRAP_SERVERS
+@click.pass_obj
+def restore(context: Context, *, file: Path, dry_run: bool, servers: str | None) -> None:
+    """Write the subscriptions of FILE, which `xmlbroker subscriptions --json` made, again.
+
+    Those that are there as FILE has them are left alone, those that it lacks stay. Where the last
+    record had been refused, it is the earlier one, which was in force, that is written.
+    """
+    from subscriptions.kafka_log import KafkaSubscriptionLog  # noqa: PLC0415 - Kafka's client
+
+    wanted = read_copy(file)
+    kafka = KafkaAccess.of(context, servers)
+    topic = kafka.names.subscriptions
+    with kafka.advised(), KafkaSubscriptionLog(kafka.client_settings, topic) as log:
+        there = {record.key: canonical(record.value) for record in log.read()}
+        missing = {key: value for key, value in wanted.items() if there.get(key) != value}
+        if not dry_run:
+            log.append_all(missing.items())
+    if dry_run:
+        for key in missing:
+            click.echo(key.decode())
+    verb = "to write; nothing was done" if dry_run else "written"
+    click.echo(f"{len(missing):,} of {len(wanted):,} subscriptions {verb}", err=True)
+
+
+def canonical(value: bytes | None) -> bytes | None:
+    """A record as we would write it; None if it is no record, or a removal."""
+    try:
+        return None if value is None else encode(decode_value(value))
+    except RecordError:
+        return None
+
+
+def read_copy(file: Path) -> dict[bytes, bytes]:
+    """The records of a copy, as they are written to the topic, by their keys."""
+    records: dict[bytes, bytes] = {}
+    with file.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                listed = json.loads(line)
+                record = listed.get("active_record") or listed["record"]
+                if record is not None:
+                    checked = SubscriptionRecord.model_validate(record)
+                    records[listed["subscription"].encode()] = encode(checked)
+            except (ValueError, KeyError, AttributeError, TypeError):
+                raise click.UsageError(
+                    f"{file}, line {number}: this is no line of `xmlbroker subscriptions --json`"
+                ) from None
+    return records
+
+
+def _await_settled(
+    access: "AccessAdmin", wanted: "WantedAccess", seconds: float = _SETTLE_SECONDS
+) -> "Plan":
     """What is left to do, once Kafka shows what was done."""
     from subscriptions.access_plan import plan_access  # noqa: PLC0415 - imports Kafka's client
 
-    deadline = time.monotonic() + _SETTLE_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         left = plan_access(wanted, access.found(wanted))
         if not left.changes or time.monotonic() > deadline:

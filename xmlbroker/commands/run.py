@@ -14,6 +14,7 @@ from rich.console import Console
 
 from streaming_jobs.settings import JobSettings
 from xmlbroker.context import Context, print_json
+from xmlbroker.kafka_access import KafkaAccess
 from xmlbroker.settings import Settings
 
 Stop = Callable[[], None]
@@ -99,7 +100,7 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
     limits = EngineLimits(settings.query, settings.message, settings.result)
     with ExitStack() as stack:
         stack.enter_context(stopped_by_signals(_leave))
-        with said("asking Kafka"):
+        with said("asking Kafka"), KafkaAccess(settings.kafka).advised():
             # A wrong address or password is known before Spark has taken its seconds to start.
             TopicAdmin(settings.kafka.client_settings()).close()
         with said("making sure of what Spark needs for Kafka"):

@@ -50,6 +50,8 @@ class Listed:
                 data["error"] = self.status.error
             if self.status.active_version is not None:
                 data["active_version"] = self.status.active_version
+            if self.status.active_record is not None:
+                data["active_record"] = self.status.active_record.to_data()
         return data
 
     def as_row(self) -> list[str]:

@@ -1,7 +1,7 @@
 """`xmlbroker trace`: where one message went."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from broker.errors import BrokerError
-from subscriptions.model import written
+from subscriptions.errors import TopicError
+from subscriptions.model import State, written
 from xmlbroker.commands.dead_letters import parse_source
 from xmlbroker.context import Context, print_json
 from xmlbroker.kafka_access import BOOTSTRAP_SERVERS, KafkaAccess, print_foreign_table
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from streaming_jobs.history import Judged
     from streaming_jobs.tracing import Expected, Outcome
     from xmlbroker.topic_reader import Received
+
+
+SUSPENDED = State.SUSPENDED.value
 
 
 class TraceError(BrokerError):
@@ -32,7 +36,8 @@ class Trace:
     source: str
     published: datetime
     state: str
-    """waiting, dead-letter, unmatched, delivered, or incomplete: something is not found."""
+    """waiting, dead-letter, unmatched, delivered; suspended: delivered, but not to those who were;
+    or incomplete: something is not found."""
     batch: int | None
     version: int
     is_recorded: bool
@@ -102,9 +107,9 @@ def follow(context: Context, kafka: KafkaAccess, source: str, checkpoint: Path |
             return Trace(source, published, "waiting", batch, version, judged is not None)
     settings = context.settings
     limits = EngineLimits(settings.query, settings.message, settings.result)
-    version, subscriptions = in_force(kafka, judged, limits)
+    version, subscriptions, suspended = in_force(kafka, judged, limits)
     outcome = outcome_of(source, record.value, subscriptions, limits)
-    rows = look_for(kafka, record, source, outcome)
+    rows = look_for(kafka, record, source, outcome, suspended)
     return Trace(
         source,
         published,
@@ -118,10 +123,13 @@ def follow(context: Context, kafka: KafkaAccess, source: str, checkpoint: Path |
 
 def state_of(outcome: "Outcome", rows: list[dict[str, Any]]) -> str:
     """What became of a message, in a word."""
-    if any(row["found"] is None for row in rows):
+    kept = [row for row in rows if row.get("error") == SUSPENDED]
+    if any(row["found"] is None for row in rows if row not in kept):
         return "incomplete"
     if outcome.refused is not None:
         return "dead-letter"
+    if kept:
+        return SUSPENDED
     return "delivered" if rows else "unmatched"
 
 
@@ -136,10 +144,10 @@ def read_source(kafka: KafkaAccess, source: str) -> "Received":
         if partition not in ends:
             raise TraceError("no-such-message", f"{topic} has no partition {partition}")
         if not starts[partition] <= offset < ends[partition]:
-            known = f"{starts[partition]} to {ends[partition] - 1}"
-            raise TraceError(
-                "no-such-message", f"partition {partition} of {topic} has offsets {known} now"
-            )
+            known = f"has offsets {starts[partition]} to {ends[partition] - 1} now"
+            if starts[partition] == ends[partition]:
+                known = f"is empty now; the next message will be at {ends[partition]}"
+            raise TraceError("no-such-message", f"partition {partition} of {topic} {known}")
         reader.seek({**ends, partition: offset})
         for record in reader.until({partition: offset + 1}):
             if (record.partition, record.offset) == (partition, offset):
@@ -151,9 +159,9 @@ def in_force(
     kafka: KafkaAccess,
     judged: "Judged | None",
     limits: Any,  # noqa: ANN401 - imports Spark
-) -> tuple[int, list[Any]]:
-    """The version, and the subscriptions that were in force for a message; those of now if that is
-    not known.
+) -> tuple[int, list[Any], set[str]]:
+    """The version, the subscriptions that were in force for a message, those of now if that is not
+    known, and who was suspended then, or is now: a write may have told it, after the pin.
     """
     from subscriptions.kafka_log import (  # noqa: PLC0415 - imports Kafka's client
         KafkaStatusLog,
@@ -169,12 +177,17 @@ def in_force(
         KafkaStatusLog(settings, names.status) as status_log,
     ):
         statuses = status_log.read_all()
+        suspended = {
+            key.decode().partition("/")[0]
+            for key, each in statuses.items()
+            if each.state is State.SUSPENDED
+        }
         if judged is None:
             version, now = log.end() - 1, datetime.now(UTC)
             if version < 0:
-                return version, []
+                return version, [], suspended
             known = registry_at(log, version, limits=checked, statuses=statuses)
-            return version, list(known.active_at(now).values())
+            return version, list(known.active_at(now).values()), suspended
         pin = judged.pin
         known = registry_at(
             log,
@@ -183,17 +196,21 @@ def in_force(
             limits=checked,
             statuses={**statuses, **pin.statuses},
         )
-        return pin.version, [
-            each
-            for each in known.active_at(pin.moment).values()
-            if each.key.subscriber not in pin.suspended
-        ]
+        in_force = list(known.active_at(pin.moment).values())
+        return pin.version, in_force, suspended.union(pin.suspended)
 
 
 def look_for(
-    kafka: KafkaAccess, record: "Received", source: str, outcome: "Outcome"
+    kafka: KafkaAccess,
+    record: "Received",
+    source: str,
+    outcome: "Outcome",
+    suspended: Collection[str] = (),
 ) -> list[dict[str, Any]]:
-    """Where the results of a message are, each with its topic, partition and offset."""
+    """Where the results of a message are, each with its topic, partition and offset.
+
+    What subscribers lack who are suspended was not written.
+    """
     names = kafka.names
     if outcome.refused is not None:
         letters = scan(kafka, names.dead_letters, record, source)
@@ -220,6 +237,10 @@ def look_for(
                 row["found"] = place_of(letter)
                 row["error"] = letter.header("xb-error")
                 row["detail"] = letter.header("xb-error-detail")
+    for row in rows:
+        if row["found"] is None and row["subscription"].partition("/")[0] in suspended:
+            row["error"] = SUSPENDED
+            row["detail"] = "its topic can't be written to, and what it misses is not made up for"
     return sorted(rows, key=lambda row: str(row["subscription"]))
 
 
@@ -249,10 +270,15 @@ def scan(kafka: KafkaAccess, topic: str, record: "Received", source: str) -> Ite
     """The records of a topic that came of a message; none is older than it."""
     from xmlbroker.topic_reader import TopicReader  # noqa: PLC0415 - imports Kafka's client
 
-    with TopicReader(kafka.client_settings, topic) as reader:
-        ends = reader.ends()
-        reader.seek(reader.at_time(record.timestamp_ms))
-        return [each for each in reader.until(ends) if each.header("xb-source") == source]
+    try:
+        with TopicReader(kafka.client_settings, topic) as reader:
+            ends = reader.ends()
+            reader.seek(reader.at_time(record.timestamp_ms))
+            return [each for each in reader.until(ends) if each.header("xb-source") == source]
+    except TopicError as error:
+        if error.code == "topic-missing":
+            return []
+        raise
 
 
 def place_of(record: "Received") -> str:
