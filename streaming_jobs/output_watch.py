@@ -58,9 +58,12 @@ class OutputWatch:
         lost = self._admin.unwritable(owners)
         if not lost:
             return {}
-        reasons = ", ".join(f"{topic} ({reason})" for topic, reason in sorted(lost.items()))
-        _LOGGER.warning("output topics that can't be written to: %s", reasons)
-        return self._admin.ensure_outputs(owner for topic in lost for owner in owners[topic])
+        failed = self._admin.ensure_outputs(owner for topic in lost for owner in owners[topic])
+        for topic, reason in sorted(lost.items()):
+            is_lost = any(owner in failed for owner in owners[topic])
+            then = "its subscribers are suspended" if is_lost else "it was made again"
+            _LOGGER.warning("output topic %s: %s; %s", topic, reason, then)
+        return failed
 
     def refused(self, failure: str, subscribers: Iterable[str]) -> dict[str, str]:
         """The subscribers whose topics a failed write was not allowed to write to."""
