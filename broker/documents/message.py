@@ -10,7 +10,6 @@ are asked for: most messages are asked for little.
 """
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
@@ -155,19 +154,9 @@ class Message(ABC):
         """The values of all attributes, element by element, as their kinds number them."""
 
     @made_once
-    def widths(self) -> list[int]:
-        """How many of those each node has."""
-        return list(map(_WIDTH, self.kinds))
-
-    @made_once
     def value_ends(self) -> list[int]:
         """For each node, how many of those are its own or come before them."""
-        return list(accumulate(self.widths))
-
-    def owners(self, numbers: Iterable[int]) -> list[int]:
-        """The elements that values are of."""
-        ends = self.value_ends
-        return [bisect_right(ends, number) for number in numbers]
+        return list(accumulate(map(_WIDTH, self.kinds)))
 
     @abstractmethod
     def attribute_items(self, node: int) -> Iterable[tuple[str, str]]:

@@ -67,8 +67,7 @@ class Asked(dict[Kind, Table[Member]]):
                 texts = probe.constants.texts
             else:
                 more.append(probe)
-        if kind.width:
-            self.attributes[kind] = tuple([by_attribute.get(name, {}) for name in kind.attributes])
+        self.attributes[kind] = tuple([by_attribute.get(name, {}) for name in kind.attributes])
         if more:
             self.more[kind] = tuple(more)
         self[kind] = texts

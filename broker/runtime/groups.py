@@ -32,11 +32,6 @@ class Groups:
     def __init__(self, message: Message) -> None:
         self.message = message
         self.label_paths = message.label_paths
-        self.nodes: defaultdict[int, list[int]] = defaultdict(list)
-        """The elements with each label path, rising."""
-        nodes = self.nodes
-        for node, label in enumerate(self.label_paths):
-            nodes[label].append(node)
         self._table = message.labels
         self._table_size = len(message.labels)
         self._reached: dict[tuple[PlainPath, int], frozenset[int]] = {}
@@ -46,6 +41,14 @@ class Groups:
         self._groups: dict[Lists, dict[int, Group]] = {}
         self._copied: dict[PlainPath, dict[int, bytes]] = {}
         self._walked: dict[Path, list[int]] = {}
+
+    @cached_property
+    def nodes(self) -> defaultdict[int, list[int]]:
+        """The elements with each label path, rising."""
+        nodes: defaultdict[int, list[int]] = defaultdict(list)
+        for node, label in enumerate(self.label_paths):
+            nodes[label].append(node)
+        return nodes
 
     @cached_property
     def _by_name(self) -> dict[str, list[int]]:

@@ -49,7 +49,6 @@ def everything(message: Message) -> list[object]:
         [list(message.attribute_items(node)) for node in nodes],
         [list(message.attributes(node).items()) for node in nodes],
         [[kind.attributes for kind in message.kinds], list(message.values), message.value_ends],
-        message.owners(range(len(message.values))),
         [[message.attribute_value(node, name) for node in nodes] for name in ("id", "{urn:p}id")],
         [message.texts(node) for node in nodes],
         [message.text_values(node) for node in nodes],
