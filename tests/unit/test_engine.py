@@ -3,12 +3,15 @@
 import pytest
 
 from broker import costs as costs_module
+from broker import reference
 from broker.costs import SAMPLED
+from broker.documents import parse_message
 from broker.documents.dtd import ElementGraph
 from broker.engine import Engine
 from broker.errors import MessageError
 from broker.limits import ResultLimits
-from broker.query import parse
+from broker.message_factory import make_output
+from broker.query import Flwr, parse
 from broker.runtime.transformer import Choice
 
 DEEP = b"<a>" * 60 + b"x" + b"</a>" * 60
@@ -179,3 +182,28 @@ def test_every_rule_is_timed_and_counted() -> None:
     shared.add("t", parse('for $v in //a where $v/b = "1" return <r>{$v/c}</r>'))
     assert shared.planner.rules["pull_up_selection"].fired == 1
     assert shared.planner.rules["share_group_by"].fired == 1
+
+
+def test_bound_elements_are_found_in_messages_with_many_label_paths_or_many_nodes() -> None:
+    """A line of bytes is not enough for them, and they are found in another way."""
+    queries = {
+        "near": 'for $v in //i where $v/k = "7" return <r>{$v/@n}</r>',
+        "far": 'for $v in /r/* where $v//k = "7" return <r>{count($v/i)}</r>',
+        "root": 'for $v in /r where $v//i/@n = "3" return <r>{count($v/*)}</r>',
+    }
+    item = "<i n='{}'><k>{}</k></i>"
+    few = f"<r><a>{''.join(item.format(n, n) for n in range(9))}</a></r>"
+    wide = f"<r><a>{''.join(item.format(n % 9, n % 9) for n in range(6_000))}</a></r>"
+    varied = "".join(f"<a{n}>{item.format(n % 9, n % 9)}</a{n}>" for n in range(300))
+    for text in (few, wide, f"<r>{varied}</r>"):
+        message = parse_message(text.encode())
+        engine = Engine()
+        wanted = {}
+        for name, query in queries.items():
+            parsed = parse(query)
+            assert isinstance(parsed, Flwr)
+            engine.add(name, parsed)
+            wanted[name] = make_output(reference.transform(parsed, message), message)
+        assert engine.transformations == {"indexed": 3}
+        got = {each.subscription: each.payload for each in engine.process(text.encode())}
+        assert got == wanted
