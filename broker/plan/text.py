@@ -25,7 +25,13 @@ from broker.plan.operators import (
 )
 from broker.query import Flwr
 from broker.query.syntax import CONTEXT, ROOT, End, Path, Variable
-from broker.query.unparse import fragment, order_key_text, value_text, variable_name
+from broker.query.unparse import (
+    fragment,
+    literal_text,
+    order_key_text,
+    value_text,
+    variable_name,
+)
 
 
 def plan_text(plan: Plan) -> str:
@@ -106,7 +112,7 @@ def head(operator: Operator) -> str:
             asked = "is there" if operator_ is None else f"{operator_.value} …"
             return f"SharedSelection {field}[{_end(end)} {asked}]"
         case Output(_, constant):
-            return "Output" if constant is None else f"Output {constant!r}"
+            return "Output" if constant is None else f"Output {literal_text(constant)}"
         case GroupBy(_, field, method, eliminates):
             return f"GroupBy({method}) on {field}" + (", each pair once" if eliminates else "")
         case ReturnSelect():

@@ -66,6 +66,11 @@ def value_text(value: Path | Count | StringOf) -> str:
     return _PlainWriter(None).operand(value)
 
 
+def literal_text(literal: Literal) -> str:
+    """The text of a constant, likewise."""
+    return _PlainWriter(None).literal(literal)
+
+
 def order_key_text(key: OrderKey) -> str:
     """The text of a key of `order by`, likewise."""
     return _PlainWriter(None).order_key(key)

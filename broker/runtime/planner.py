@@ -52,5 +52,5 @@ class Planner(Generic[Member]):
         return True
 
     def alone(self, query: Flwr) -> Transformer:
-        """A query with such a plan by itself, which can explain it."""
-        return Transformer(query, self.choice, self.optimisation, self.graph)
+        """A query with the plan that it has among others by itself, which can explain it."""
+        return Transformer(query, self.choice, self.optimisation, self.graph, sharing=True)

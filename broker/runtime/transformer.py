@@ -39,6 +39,8 @@ class Transformer:
         choice: Choice = Choice.AUTO,
         optimisation: Optimisation = Optimisation.Q_DTD,
         graph: ElementGraph | None = None,
+        *,
+        sharing: bool = False,
     ) -> None:
         self.query = query
         self.groups: tuple[GroupPlan, tuple[Literal, ...]] | None = None
@@ -53,7 +55,7 @@ class Transformer:
         if choice not in {Choice.GROUP, Choice.REFERENCE} and self.groups is None:
             strategy = Strategy.FWR if choice is Choice.AUTO else Strategy(choice.value)
             try:
-                self.planned = Planned(query, strategy, optimisation, graph)
+                self.planned = Planned(query, strategy, optimisation, graph, sharing=sharing)
             except NotPlannedError as error:
                 self.notes.append(f"no plan with path streams: {error}")
 

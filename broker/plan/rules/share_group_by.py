@@ -31,7 +31,8 @@ def apply(operator: Operator, _given: Given) -> tuple[Operator, str] | str | Non
     if not streamed:
         return "no return path has a stream"
     lists = tuple(_grouped(each, operator) for each in operator.lists)
-    return replace(operator, lists=lists), f"{streamed} return paths are grouped once for all"
+    paths = "1 return path is" if streamed == 1 else f"{streamed} return paths are"
+    return replace(operator, lists=lists), f"{paths} grouped once for all"
 
 
 def _grouped(each: Searched | Streamed | Grouped, join: OuterJoinSelect) -> Searched | Grouped:
