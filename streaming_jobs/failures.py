@@ -19,7 +19,8 @@ _CAUSES = (
         "input-lost",
         "messages that were not read yet are gone from an input topic (its retention is too short, "
         "or it was deleted). Nothing was skipped. To go on without them, start with a new "
-        "checkpoint",
+        "checkpoint; if Kafka lost its topics, restore the subscriptions first "
+        "(docs/operations.md, Restore)",
     ),
     (
         r"JsonParseException|Incomplete log file|Log file was malformed|MALFORMED_LOG_FILE"

@@ -1,13 +1,17 @@
 """The Spark session of every job: one place for the settings that were measured to help."""
 
+import logging
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
@@ -18,6 +22,8 @@ from broker.errors import BrokerError
 from streaming_jobs.local.java import find_java
 from streaming_jobs.local.spark_log import SparkLog
 from streaming_jobs.shipping import is_local
+
+_LOGGER = logging.getLogger(__name__)
 
 LOG4J = Path(__file__).parent / "local" / "spark_log4j2.properties"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -90,8 +96,14 @@ def stop_spark(session: SparkSession) -> None:
     """Stop the session and end its JVM, so that the next session may have other JVM settings."""
     if _log:
         _log.expect_the_end()
-    session.stop()
-    _end_jvm()
+    try:
+        session.stop()
+    except Py4JError as error:
+        # A signal in the middle of a call leaves the connection between question and answer.
+        _LOGGER.debug("the session was not stopped: %s", error)
+        SparkContext._active_spark_context = None  # noqa: SLF001 - what is left of it
+    finally:
+        _end_jvm()
 
 
 def jvm_process(session: SparkSession) -> int:
@@ -131,13 +143,36 @@ def _launch(conf: SparkConf) -> Any:  # noqa: ANN401 - a gateway
         "start_new_session": True,
     }
     try:
-        gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call] # pyspark has none
+        with _signals_afterwards():
+            gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call] # pyspark has none
     except PySparkRuntimeError:
         raise SparkError("spark-start", f"Spark's JVM ended at once:\n{log.rest()}") from None
     log.follow()
     if gateway.proc is not None:  # else spark-submit started it, and will end it
         _log = log
     return gateway
+
+
+@contextmanager
+def _signals_afterwards() -> Iterator[None]:
+    """Let signals that would end us wait: a JVM whose parent ends before it has said where it
+    listens would live on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {
+        each: signal.signal(each, lambda number, _frame: came.append(number)) for each in numbers
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for each in came:
+            signal.raise_signal(each)
 
 
 def _end_jvm() -> None:

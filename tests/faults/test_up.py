@@ -13,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.jobs import JobProcess
+from tests.faults.traffic import wait_until
+from tests.integration.conftest import RunningKafka
+
 PATIENCE_SECONDS = 180.0
 
 
@@ -121,3 +125,19 @@ def test_what_is_kept_outlives_a_kill_and_nothing_that_was_started_does(tmp_path
         second.process.terminate()
         assert second.process.wait(PATIENCE_SECONDS) == 0
         second.await_end_of_all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["starting Spark", "building the engines"])
+def test_it_can_be_stopped_while_it_starts(
+    kafka: RunningKafka, topic_prefix: str, tmp_path: Path, stage: str
+) -> None:
+    """With status 0, whatever call the signal interrupts, and without a trace."""
+    log = tmp_path / "log"
+    with JobProcess(kafka.bootstrap_servers, topic_prefix, tmp_path / "c", log) as job:
+        wait_until(lambda: stage in job.log(), stage, PATIENCE_SECONDS)
+        time.sleep(0.5)
+        started = family(job.process.pid)
+        assert job.stop() == 0, job.log()
+        assert "Traceback" not in job.log()
+        wait_until(lambda: not any(map(is_alive, started)), "all have ended")
