@@ -32,7 +32,7 @@ prometheus:
 # Kills, outages, torn files, poison, lost rights: all of them, many minutes.
 test-faults: $(INSTALLED)
 	$(PYTEST) tests/faults
-	$(PYTEST) tests/integration/test_access.py tests/integration/test_access_lost.py tests/integration/test_end_to_end.py
+	$(PYTEST) tests/integration/test_access.py tests/integration/test_access_lost.py tests/integration/test_end_to_end.py tests/integration/test_name_poisoning.py
 
 # Minutes, and needs the NITF workload beside the checkout.
 test-conformance: $(INSTALLED)

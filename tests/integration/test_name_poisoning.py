@@ -16,6 +16,7 @@ def hostile_message(size: int) -> bytes:
     return b"<r>" + b"".join(b"<n%s/>" % name.encode() for name in names) + b"</r>"
 
 
+@pytest.mark.slow
 def test_name_poisoning_is_survived() -> None:
     """200 messages of 1 MB with new names, then one with names never seen."""
     seen = []
