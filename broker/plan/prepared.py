@@ -22,6 +22,7 @@ class PreparedPlans:
     def __init__(self, paths: PathTable, counts: RuleCounts) -> None:
         self._paths = paths
         self._counts = counts
+        self._count = counts[GROUP_IN_MATCHER.name]
         self._plans: dict[Shape, GroupPlan] = {}
 
     def plan(self, query: Flwr) -> tuple[GroupPlan, tuple[Literal, ...]] | None:
@@ -30,7 +31,7 @@ class PreparedPlans:
         if shape is not None:
             known = self._plans.get(shape)
             if known is not None:
-                self._counts[GROUP_IN_MATCHER.name].fired += 1
+                self._count.fired += 1
                 return known, query.literals
         report = Report()
         answer = group(query, self._paths, report)

@@ -28,6 +28,7 @@ class Planner(Generic[Member]):
         self.rules = RuleCounts()
         """What the rules did, for all queries so far."""
         self._prepared = PreparedPlans(self.paths, self.rules)
+        self._groups = choice in {Choice.AUTO, Choice.GROUP}
         self.finds_by_plan = choice in {Choice.F, Choice.FW, Choice.FWR}
         """Whether the shared plan itself says which of its queries have a result."""
         strategy = Strategy(choice.value) if self.finds_by_plan else Strategy.FWR
@@ -37,9 +38,7 @@ class Planner(Generic[Member]):
 
     def group(self, query: Flwr) -> tuple[GroupPlan, tuple[Literal, ...]] | None:
         """The plan without path streams of a query, if it may and can have one."""
-        if self.choice not in {Choice.AUTO, Choice.GROUP}:
-            return None
-        return self._prepared.plan(query)
+        return self._prepared.plan(query) if self._groups else None
 
     def share(self, member: Member, query: Flwr) -> bool:
         """Make a query a part of the shared plan, if it may and can be one."""
