@@ -30,7 +30,7 @@ class Costs:
     def __init__(self) -> None:
         self._seconds: dict[Transformation, float] = {}
         self._begun = 0
-        """Messages since one that was a sample because it was time for it."""
+        """Messages since it was last time for a sample: the first of them is one."""
         self._last = 0.0
         """When the last sample was."""
         self._messages = self._samples = 0

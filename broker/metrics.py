@@ -39,7 +39,7 @@ class EngineMetrics:
     budget_overruns: int = 0
     """Results that were refused for their size."""
     dtd_fallbacks: int = 0
-    """Plans that leaned on a DTD and were put aside for a message that doesn't conform to it."""
+    """Messages that did not conform to the DTD, and were answered by the plan without it."""
 
     def totals(self) -> dict[str, float]:
         """All of it by name, to be compared with what it was before."""

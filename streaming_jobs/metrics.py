@@ -131,7 +131,7 @@ class Metrics:
         self.bindings = self._counter("bindings", "Groups that transformations made.")
         self.budget_overruns = self._counter("budget_overruns", "Results refused for their size.")
         self.dtd_fallbacks = self._counter(
-            "dtd_fallbacks", "Plans put aside for messages that don't conform to the DTD."
+            "dtd_fallbacks", "Messages answered without the DTD, which they don't conform to."
         )
         self.cache_look_ups = self._counter(
             "cache_look_ups", "Label paths that messages asked the automata for."

@@ -75,7 +75,7 @@ class DupElim:
     method: Method
 
     def __post_init__(self) -> None:
-        _check_method(self, Method.SCAN, Method.HASH)
+        _check_method(self, self.method, Method.SCAN, Method.HASH)
         _check_fields(self, self.fields, self.source)
 
 
@@ -97,7 +97,7 @@ class SemiJoin:
     method: Method
 
     def __post_init__(self) -> None:
-        _check_method(self, Method.MERGE, Method.HASH)
+        _check_method(self, self.method, Method.MERGE, Method.HASH)
         _check_fields(self, (self.field,), self.left, self.right)
 
 
@@ -116,7 +116,7 @@ class SharedJoin:
     def __post_init__(self) -> None:
         if isinstance(self.left, DupElim) and not isinstance(self.left.source, PathStream):
             raise PlanError("selections are above a shared join")
-        _check_method(self, Method.MERGE, Method.HASH)
+        _check_method(self, self.method, Method.MERGE, Method.HASH)
         _check_fields(self, (self.field,), self.left, self.right)
 
 
@@ -161,7 +161,7 @@ class GroupBy:
     """Whether a pair may come twice."""
 
     def __post_init__(self) -> None:
-        _check_method(self, Method.SCAN, Method.HASH)
+        _check_method(self, self.method, Method.SCAN, Method.HASH)
         _check_fields(self, (self.field,), self.source)
 
 
@@ -206,7 +206,7 @@ class OuterJoinSelect:
     method: Method
 
     def __post_init__(self) -> None:
-        _check_method(self, Method.MERGE, Method.HASH)
+        _check_method(self, self.method, Method.MERGE, Method.HASH)
         streams = [each.source for each in self.lists if isinstance(each, Streamed)]
         _check_fields(self, (self.field,), self.left, *streams)
 
@@ -241,8 +241,7 @@ def width(operator: Bound) -> int:
             return width(operator.source)
 
 
-def _check_method(operator: Operator, *known: Method) -> None:
-    method: Method = operator.method  # type: ignore[union-attr] # of those that call this
+def _check_method(operator: Operator, method: Method, *known: Method) -> None:
     if method not in known:
         raise PlanError(f"there is no {type(operator).__name__}({method})")
 

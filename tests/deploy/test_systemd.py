@@ -31,7 +31,6 @@ def test_what_it_runs_is_a_command_of_ours() -> None:
     (command,) = read_unit()["Service"]["ExecStart"]
     program, *arguments = shlex.split(command)
     assert program == "/opt/xmlbroker/bin/xmlbroker"
-    assert program.startswith("/opt/xmlbroker/bin/")
     name, parameters = parse_command(arguments)
     assert name == "run"
     assert parameters["checkpoint"] == "%S/xmlbroker/checkpoint"

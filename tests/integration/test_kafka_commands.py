@@ -317,6 +317,7 @@ def test_a_copy_of_the_subscriptions_is_restored(
     ):
         log.append(b"acme/one", b'{ "query": "//one", "paused": true }')
         log.append(b"acme/two", b'{"query": "//two"}')
+        log.append(b"acme/malformed", b'{"query": "//a", "colour": "red"}')
         refused = log.append(b"acme/refused", b'{"query": "//sec[tion"}')
         error = {"code": "syntax", "detail": "d"}
         status = Status(State.REJECTED, refused, SINCE, error, 0, kept)
@@ -331,6 +332,7 @@ def test_a_copy_of_the_subscriptions_is_restored(
         assert log.end() == before
         ran = run("admin", "restore", copy)
         assert "2 of 3 subscriptions written" in ran.err
+        assert "left out, since they are no records: acme/malformed" in ran.err
         written = {each.key: each.value for each in log.read(before)}
         assert written == {b"acme/two": b'{"query":"//two"}', b"acme/refused": encode(kept)}
         assert "0 of 3 subscriptions written" in run("admin", "restore", copy).err

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from pydantic import ValidationError
 
 from subscriptions.errors import KafkaError, RecordError
 from subscriptions.model import SubscriptionRecord
@@ -128,7 +129,7 @@ def restore(context: Context, *, file: Path, dry_run: bool, servers: str | None)
     """
     from subscriptions.kafka_log import KafkaSubscriptionLog  # noqa: PLC0415 - Kafka's client
 
-    wanted = read_copy(file)
+    wanted, left_out = read_copy(file)
     kafka = KafkaAccess.of(context, servers)
     topic = kafka.names.subscriptions
     with kafka.advised(), KafkaSubscriptionLog(kafka.client_settings, topic) as log:
@@ -141,6 +142,8 @@ def restore(context: Context, *, file: Path, dry_run: bool, servers: str | None)
             click.echo(key.decode())
     verb = "to write; nothing was done" if dry_run else "written"
     click.echo(f"{len(missing):,} of {len(wanted):,} subscriptions {verb}", err=True)
+    if left_out:
+        click.echo(f"left out, since they are no records: {', '.join(left_out)}", err=True)
 
 
 def canonical(value: bytes | None) -> bytes | None:
@@ -151,22 +154,27 @@ def canonical(value: bytes | None) -> bytes | None:
         return None
 
 
-def read_copy(file: Path) -> dict[bytes, bytes]:
-    """The records of a copy, as they are written to the topic, by their keys."""
+def read_copy(file: Path) -> tuple[dict[bytes, bytes], list[str]]:
+    """The records of a copy, as they are written to the topic, by their keys; and the keys of what
+    was malformed then, and never in force.
+    """
     records: dict[bytes, bytes] = {}
+    malformed: list[str] = []
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 listed = json.loads(line)
+                key: str = listed["subscription"]
                 record = listed.get("active_record") or listed["record"]
                 if record is not None:
-                    checked = SubscriptionRecord.model_validate(record)
-                    records[listed["subscription"].encode()] = encode(checked)
+                    records[key.encode()] = encode(SubscriptionRecord.model_validate(record))
+            except ValidationError:
+                malformed.append(key)
             except (ValueError, KeyError, AttributeError, TypeError):
                 raise click.UsageError(
                     f"{file}, line {number}: this is no line of `xmlbroker subscriptions --json`"
                 ) from None
-    return records
+    return records, malformed
 
 
 def _await_settled(
