@@ -19,11 +19,10 @@ $(INSTALLED): requirements.lock pyproject.toml
 demo: $(INSTALLED)
 	@$(BIN)/python -m samples.demo
 
-# First what needs no Kafka, on two cores; then one Kafka and one Spark for each of the others.
+# First what needs no Kafka; then the rest, with a Kafka and a Spark for each of two processes.
 test: lint prometheus
 	$(PYTEST) -n 2 --ignore tests/conformance --ignore tests/integration --ignore tests/faults
-	$(PYTEST) -m "not slow" tests/integration
-	$(PYTEST) -m "not slow" tests/faults
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests/faults tests/integration
 
 # Reads the metrics of a real broker, and checks the alert rules.
 prometheus:

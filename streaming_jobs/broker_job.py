@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from broker.errors import BrokerError
 from streaming_jobs import sink, source
+from streaming_jobs.arrow_map import ArrowMap
 from streaming_jobs.checkpoint_lock import CheckpointLock
 from streaming_jobs.failures import explain_failure
 from streaming_jobs.in_force import InForce, Selected
@@ -72,6 +73,8 @@ class BrokerJob:
         self.batches = 0
         self.totals: dict[str, float] = {}
         """What the workers did since the start; no names that only some batches have."""
+        self._map = ArrowMap(source.COLUMNS, SCHEMA)
+        self._sink = sink.Sink(kafka, job.max_record_bytes)
         self._written = Collected(spark.sparkContext)
         self._warmed = Collected(spark.sparkContext)
         self._trouble: str | None = None
@@ -262,9 +265,8 @@ class BrokerJob:
 
     def _write(self, messages: DataFrame, selected: Selected) -> None:
         transform = self.transform(selected)
-        rows = messages.mapInArrow(transform, SCHEMA)
-        batch_bytes = sink.batch_bytes(self.in_force.topics, transform.smallest_limit)
-        sink.write(rows, self.kafka, self.job.max_record_bytes, batch_bytes)
+        rows = self._map.over(messages, transform)
+        self._sink.write(rows, sink.batch_bytes(self.in_force.topics, transform.smallest_limit))
         counts = self._written.counts
         self.metrics.count_batch(counts, time.time() * 1000)
         self.overview.count_batch(counts)

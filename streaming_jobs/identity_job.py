@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming_jobs import sink, source
+from streaming_jobs.arrow_map import ArrowMap
 from streaming_jobs.rows import SCHEMA, Rows
 from streaming_jobs.sources import sources
 from streaming_jobs.transform import OWN_HEADERS
@@ -66,10 +67,11 @@ def start_identity(
     max_messages: int,
 ) -> StreamingQuery:
     """Start the job on a topic of messages."""
+    copying, output = ArrowMap(source.COLUMNS, SCHEMA), sink.Sink(kafka, 1_000_000)
 
     def run_batch(messages: DataFrame, _batch: int) -> None:
-        rows = messages.mapInArrow(copies, SCHEMA)
-        sink.write(rows, kafka, 1_000_000, sink.batch_bytes(len(copies.topics)))
+        rows = copying.over(messages, copies)
+        output.write(rows, sink.batch_bytes(len(copies.topics)))
 
     stream = source.read(spark, kafka, [topic], max_messages).writeStream
     stream = stream.foreachBatch(run_batch).option("checkpointLocation", str(checkpoint))

@@ -40,6 +40,9 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "4",
     # Streaming queries don't have it, and each would warn so.
     "spark.sql.adaptive.enabled": "false",
+    # A batch has too few rows to make up for writing Java code for it, a fifth of the JVM's time.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # A worker holds the engine with all subscriptions: it must live from batch to batch.
     "spark.python.worker.reuse": "true",
     "spark.python.unix.domain.socket.enabled": "true",
@@ -54,6 +57,9 @@ LOCAL_SETTINGS: Mapping[str, str] = {
         ".FileSystemBasedCheckpointFileManager"
     ),
 }
+QUICK_FILES = "hadoop-bare-naked-local-fs"
+"""The jar with Hadoop's local files as Java has them, checksums included. Hadoop's own starts the
+program `chmod` eight times a batch, which takes 25 ms; docs/decisions/0010."""
 
 _log: SparkLog | None = None
 
@@ -82,7 +88,7 @@ def spark_session(
     conf = SparkConf(loadDefaults=False)
     conf.setAppName(app_name).setMaster(master)
     conf.setAll(list(_all_settings(master, jars, settings or {}).items()))
-    gateway = None if SparkContext._gateway else _launch(conf)  # noqa: SLF001 - a JVM that was left
+    gateway = _launch(conf) if _starts_jvm() else None
     try:
         SparkContext(conf=conf, gateway=gateway)
         return SparkSession.builder.getOrCreate()
@@ -116,10 +122,22 @@ def _all_settings(master: str, jars: Sequence[Path], settings: Mapping[str, str]
     merged = {**SETTINGS, **(LOCAL_SETTINGS if is_local(master) else {})}
     if jars:
         merged["spark.jars"] = ",".join(str(jar) for jar in jars)
+    files = next((jar for jar in jars if jar.name.startswith(QUICK_FILES)), None)
+    if files is not None and is_local(master) and _starts_jvm():
+        # Not by `spark.jars`: Spark needs files before it loads those.
+        merged["spark.driver.extraClassPath"] = str(files)
+        merged["spark.hadoop.fs.file.impl"] = (
+            "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
+        )
     merged.update(settings)
     # Whatever options the caller has, the log must not go to the terminal.
     merged[JAVA_OPTIONS] += f" -Dlog4j2.configurationFile={LOG4J.as_uri()}"
     return merged
+
+
+def _starts_jvm() -> bool:
+    """Whether the JVM is ours to start: there may be one that was left, or of `spark-submit`."""
+    return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ  # noqa: SLF001
 
 
 def _set_environment(master: str) -> None:
@@ -148,8 +166,7 @@ def _launch(conf: SparkConf) -> Any:  # noqa: ANN401 - a gateway
     except PySparkRuntimeError:
         raise SparkError("spark-start", f"Spark's JVM ended at once:\n{log.rest()}") from None
     log.follow()
-    if gateway.proc is not None:  # else spark-submit started it, and will end it
-        _log = log
+    _log = log
     return gateway
 
 

@@ -1,5 +1,7 @@
 """Where the job writes: a topic for each row, results and dead letters in one write."""
 
+from typing import Any
+
 from pyspark.sql import DataFrame
 
 from subscriptions.connection import KafkaSettings
@@ -29,22 +31,34 @@ _LINGER_MS = 50
 this sends all of it then."""
 
 
-def write(rows: DataFrame, kafka: KafkaSettings, max_record_bytes: int, batch_bytes: int) -> None:
-    """Write rows of topic, key, value and headers: the one action of a batch."""
-    (
-        rows.write.format("kafka")
-        .options(**kafka.spark_options())
-        .option("kafka.acks", "all")
-        .option("kafka.enable.idempotence", "true")
-        .option("kafka.max.block.ms", str(_BLOCK_MS))
-        .option("kafka.request.timeout.ms", str(_REQUEST_MS))
-        .option("kafka.delivery.timeout.ms", str(_DELIVERY_MS))
-        .option("kafka.max.request.size", str(max(max_record_bytes, LARGEST_RECORD_BYTES)))
-        .option("kafka.linger.ms", str(_LINGER_MS))
-        .option("kafka.batch.size", str(batch_bytes))
-        .option("kafka.buffer.memory", str(_BUFFER_BYTES))
-        .save()
-    )
+class Sink:
+    """Writes the rows of batches to a Kafka."""
+
+    def __init__(self, kafka: KafkaSettings, max_record_bytes: int) -> None:
+        self._options = {
+            **kafka.spark_options(),
+            "kafka.acks": "all",
+            "kafka.enable.idempotence": "true",
+            "kafka.max.block.ms": str(_BLOCK_MS),
+            "kafka.request.timeout.ms": str(_REQUEST_MS),
+            "kafka.delivery.timeout.ms": str(_DELIVERY_MS),
+            "kafka.max.request.size": str(max(max_record_bytes, LARGEST_RECORD_BYTES)),
+            "kafka.linger.ms": str(_LINGER_MS),
+            "kafka.buffer.memory": str(_BUFFER_BYTES),
+        }
+        self._in_java: Any = None
+        """The options as the JVM has them: one by one they would be a call each, every batch."""
+
+    def write(self, rows: DataFrame, batch_bytes: int) -> None:
+        """Write rows of topic, key, value and headers: the one action of a batch."""
+        if self._in_java is None:
+            jvm: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001 - no public name for it
+            self._in_java = jvm.java.util.HashMap()
+            for name, value in self._options.items():
+                self._in_java.put(name, value)
+        writer = rows.write.format("kafka").option("kafka.batch.size", str(batch_bytes))
+        # As `DataFrameWriter.options` and `save` do it, for which there is no public way.
+        writer._jwrite.options(self._in_java).save()  # noqa: SLF001
 
 
 def batch_bytes(topics: int, smallest_limit: int = _LARGEST_BATCH) -> int:

@@ -6,6 +6,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from subscriptions.connection import KafkaSettings
 
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+"""What is read of each record."""
+
 
 def read(
     spark: SparkSession, kafka: KafkaSettings, topics: Sequence[str], max_messages: int
@@ -25,5 +28,5 @@ def read(
         .option("maxOffsetsPerTrigger", str(max_messages))
         .option("kafka.fetch.max.wait.ms", "10")
         .load()
-        .select("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+        .select(*COLUMNS)
     )

@@ -1,4 +1,4 @@
-"""What all tests share: how hard hypothesis tries, and where the NITF data is."""
+"""What all tests share: how hard hypothesis tries, where the NITF data is, and what runs."""
 
 import logging
 import os
@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.live import admin, kafka, spark, topic_prefix
+
+__all__ = ["admin", "kafka", "spark", "topic_prefix"]
 
 settings.register_profile(
     "default",

@@ -1,4 +1,4 @@
-"""A Kafka and a Spark for the tests of this directory, which run in a process of their own."""
+"""Brokers to be hurt, on the Kafka and the Spark of all tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,24 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from streaming_jobs.local.jars import jars
-from streaming_jobs.session import spark_session, stop_spark
 from tests.faults.bench import Bench
-from tests.integration import conftest as integration
-
-RunningKafka = integration.RunningKafka
-
-kafka = integration.kafka
-admin = integration.admin
-topic_prefix = integration.topic_prefix
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A session with the Kafka connector."""
-    session = spark_session("faults", jars=jars("spark"))
-    yield session
-    stop_spark(session)
+from tests.live import RunningKafka
 
 
 @pytest.fixture

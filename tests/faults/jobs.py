@@ -17,7 +17,7 @@ from broker.errors import BrokerError
 from streaming_jobs.broker_job import BrokerJob
 from streaming_jobs.settings import JobSettings
 from subscriptions.connection import KafkaSettings
-from tests.integration.conftest import BOOTSTRAP_SERVERS
+from tests.live import BOOTSTRAP_SERVERS
 
 START_SECONDS = 240.0
 STOP_SECONDS = 120.0

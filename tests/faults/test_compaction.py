@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from streaming_jobs.kill_points import KillPoint
 from tests.faults.bench import Bench, crash_at, refusal_of
-from tests.faults.conftest import RunningKafka
 from tests.faults.jobs import JobHere
 from tests.faults.traffic import Traffic, wait_until
+from tests.live import RunningKafka
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 
 from tests.faults.jobs import JobProcess
 from tests.faults.traffic import wait_until
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 
 PATIENCE_SECONDS = 180.0
 

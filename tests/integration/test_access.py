@@ -19,8 +19,8 @@ from subscriptions.access_file import parse_access
 from subscriptions.access_plan import plan_access
 from subscriptions.topics import TopicNames
 from tests.faults.jobs import JobProcess
-from tests.integration.conftest import RunningKafka
 from tests.integration.guarded import FILE, PASSWORDS, Guarded
+from tests.live import RunningKafka
 from tests.unit.command_line import conftest as command_line
 from tests.unit.command_line.conftest import Run
 from xmlbroker import kafka_access

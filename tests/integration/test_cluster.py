@@ -19,7 +19,7 @@ import pyspark
 
 from subscriptions.kafka_client import KafkaConsumer, KafkaProducer, TopicPartition, open_client
 from subscriptions.kafka_log import KafkaSubscriptionLog
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 
 HOME = Path(pyspark.__file__).parent
 PATIENCE_SECONDS = 120.0

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from tests.deploy.test_compose import DEMO, SERVICES, on_this_machine
-from tests.integration.conftest import RunningKafka
 from tests.integration.test_cluster import free_port
+from tests.live import RunningKafka
 
 BIN = Path(sys.executable).parent
 PATIENCE_SECONDS = 120.0

@@ -9,7 +9,7 @@ from kafka import KafkaAdminClient
 from pyspark.sql import SparkSession
 
 from tests.faults.traffic import wait_until
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 from tests.monitoring.boards import alerts, dashboards, substituted, targets, undecided
 from tests.monitoring.load import IN_A_BATCH, LoadedBroker, wait_for
 from tests.monitoring.prometheus_server import PrometheusServer, Series

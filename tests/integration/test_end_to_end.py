@@ -20,7 +20,7 @@ from tests.faults.ledger import Place
 from tests.faults.poison import POISON
 from tests.faults.scenario import Scenario
 from tests.faults.traffic import Message, Traffic, wait_until
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 from tests.unit.subscriptions.hostile_records import HOSTILE
 
 PREFIX = "end-to-end"

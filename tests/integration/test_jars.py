@@ -12,7 +12,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from pyspark.sql import SparkSession
 
 from streaming_jobs.local.jars import Conf, JarsError, cache_directory, jars, read_pins
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 
 
 def checksums(files: list[Path]) -> dict[str, str]:
@@ -29,7 +29,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return jars("spark")[0].parent
 
 
-@pytest.mark.parametrize(("conf", "count"), [("spark", 4), ("kafka", 46)])
+@pytest.mark.parametrize(("conf", "count"), [("spark", 5), ("kafka", 46)])
 def test_every_jar_has_its_checksum(conf: Conf, count: int) -> None:
     found = jars(conf)
     assert len(found) == count
@@ -63,7 +63,7 @@ def test_a_changed_cache_is_made_anew(own_cache: Path, spoil: Callable[[Path], N
     told: list[tuple[str, int, int]] = []
     made = jars("spark", lambda *step: told.append(step))
     assert checksums(made) == read_pins("spark")
-    assert ("found kafka-clients;3.9.2", 3, 8) in told
+    assert ("found kafka-clients;3.9.2", 3, 10) in told
     assert {file.name for file in own_cache.iterdir()} == {*read_pins("spark"), "complete"}
     assert not left_behind.exists()
 

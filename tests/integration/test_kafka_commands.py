@@ -23,7 +23,7 @@ from subscriptions.log import LogRecord
 from subscriptions.model import State, Status, SubscriptionRecord
 from subscriptions.records import encode
 from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
-from tests.integration.conftest import BOOTSTRAP_SERVERS
+from tests.live import BOOTSTRAP_SERVERS
 from tests.unit.command_line import conftest as command_line
 from tests.unit.command_line.conftest import Run
 from tests.unit.command_line.test_match import write

@@ -7,16 +7,18 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from streaming_jobs.local.jars import jars
 from streaming_jobs.local.java import JavaError
 from streaming_jobs.session import spark_session
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 
 ROW = "topic string, key binary, value binary, headers array<struct<key:string,value:binary>>"
 
@@ -69,6 +71,24 @@ def test_a_stream_from_kafka_through_python_to_kafka(
             for records in consumer.poll(timeout_ms=1000).values():
                 found += [(each.key, each.value, each.headers) for each in records]
     assert found == [(b"k", b"<m>%d</m>" % n, [("n", b"%d" % n)]) for n in range(100)]
+
+
+def test_files_are_made_without_starting_programs(spark: SparkSession, tmp_path: Path) -> None:
+    """As Hadoop makes them, with their sums beside them, but its own way runs `chmod` for each."""
+    jvm: Any = spark.sparkContext._jvm
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    file = jvm.org.apache.hadoop.fs.Path((tmp_path / "file").as_uri())
+    files = file.getFileSystem(configuration)
+    assert files.getClass().getSimpleName() == "BareLocalFileSystem"
+    stream = files.create(file)
+    stream.write(b"content")
+    stream.close()
+    assert (tmp_path / "file").read_bytes() == b"content"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / ".file.crc").exists()
+    (tmp_path / "file").write_bytes(b"CONTENT")
+    with pytest.raises(Py4JJavaError, match="ChecksumException"):
+        files.open(file).readAllBytes()
 
 
 def test_nothing_but_warnings_reaches_the_terminal() -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from subscriptions.topics import TopicNames
 from tests.faults.jobs import JobHere
 from tests.faults.traffic import Message, Traffic, wait_until
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 
 SHARED = 2
 SUBSCRIBERS = [f"s{number}" for number in range(5)]

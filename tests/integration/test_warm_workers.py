@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from streaming_jobs import broker_job
 from tests.faults.jobs import JobHere, python_workers
 from tests.faults.traffic import Traffic, wait_until
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 
 
 def test_workers_that_are_gone_come_back_while_there_is_nothing_to_do(

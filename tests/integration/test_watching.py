@@ -13,7 +13,7 @@ from streaming_jobs.health import HealthServer
 from tests.faults.jobs import JobHere
 from tests.faults.scenario import Scenario
 from tests.faults.traffic import Message, Traffic, wait_until
-from tests.integration.conftest import RunningKafka
+from tests.live import RunningKafka
 from tests.unit.command_line import conftest as command_line
 from tests.unit.command_line.conftest import Run
 

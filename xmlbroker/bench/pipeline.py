@@ -40,9 +40,10 @@ _BATCH = 4_000
 _WARM_SECONDS = 10.0
 _PROGRESS_KEPT = 100_000
 
-_YARDSTICKS = ("identity", "same_bytes")
-"""An identity job that writes each message as often as the broker has results of one, and one that
-writes as many bytes as the broker does, too.
+_YARDSTICKS = ("identity", "same_bytes", "once")
+"""An identity job that writes each message as often as the broker has results of one, one that
+writes as many bytes as the broker does, too, and one that writes each message once: the least that
+Spark and Kafka take.
 """
 
 
@@ -123,12 +124,19 @@ class Bench:
             yield job, query
             end(query)
 
-    def identity(self, copies: Copies, *, available_now: bool) -> StreamingQuery:
-        """The identity job, started."""
+    def identity(
+        self, name: str, records: float, payload: float, *, available_now: bool
+    ) -> StreamingQuery:
+        """One of the yardsticks, started, beside a broker with so many records of so many bytes."""
+        copies = {
+            "identity": Copies(self.outputs, round(records)),
+            "same_bytes": Copies(self.outputs, round(records), round(payload)),
+            "once": Copies(self.outputs, 1),
+        }
         return start_identity(
             self.spark,
             self.kafka,
-            copies,
+            copies[name],
             self.names.messages,
             self.checkpoint(),
             available_now=available_now,
@@ -199,7 +207,7 @@ def set_up(bench: Bench) -> None:
 
 
 def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
-    """Messages a second over a backlog, of the broker and of both identity jobs in turn.
+    """Messages a second over a backlog, of the broker and of the identity jobs in turn.
 
     A first round is not counted: Java's code is still being compiled while the first job runs, and
     the others would have the good of it.
@@ -214,10 +222,10 @@ def throughput(bench: Bench, rounds: int) -> dict[str, Any]:
             records = job.totals["deliveries"] / messages
             payload = job.totals["output_bytes"] / job.totals["deliveries"]
             seconds_in_engine = job.totals["seconds"] / messages
-        for name, size in (("identity", None), ("same_bytes", round(payload))):
+        for name in _YARDSTICKS:
             progress(f"throughput: round {number} of {rounds}, {name.replace('_', ' ')}")
-            copies = Copies(bench.outputs, round(records), size)
-            rates[name].append(drained(bench.identity(copies, available_now=True)))
+            query = bench.identity(name, records, payload, available_now=True)
+            rates[name].append(drained(query))
     counted = {name: each[1:] for name, each in rates.items()}
     return {
         "records_a_message": records,
@@ -253,20 +261,19 @@ def drained(query: StreamingQuery) -> float:
 def latency(
     bench: Bench, measured: dict[str, Any], seconds: float, rounds: int, rate: int = 500
 ) -> dict[str, object]:
-    """The time from sent to received at a steady rate, of the broker and of both identity jobs in
+    """The time from sent to received at a steady rate, of the broker and of the identity jobs in
     turn, which write as much as the broker was measured to.
     """
-    records, payload = round(measured["records_a_message"]), round(measured["bytes_a_record"])
+    records, payload = measured["records_a_message"], measured["bytes_a_record"]
     spent: dict[str, list[dict[str, float]]] = {"broker": [], **{name: [] for name in _YARDSTICKS}}
     for number in range(rounds):
         progress(f"latency: round {number + 1} of {rounds}, broker")
         with bench.broker() as (job, query), following(job):
             query.processAllAvailable()
             spent["broker"].append(under_load(bench, seconds, rate, seed=number))
-        for name, size in (("identity", None), ("same_bytes", payload)):
+        for name in _YARDSTICKS:
             progress(f"latency: round {number + 1} of {rounds}, {name.replace('_', ' ')}")
-            copies = Copies(bench.outputs, records, size)
-            query = bench.identity(copies, available_now=False)
+            query = bench.identity(name, records, payload, available_now=False)
             query.processAllAvailable()
             spent[name].append(under_load(bench, seconds, rate, seed=number))
             end(query)

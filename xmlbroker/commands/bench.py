@@ -321,7 +321,11 @@ def bench_pipeline(
     table = Table("", "broker", "identity job", "ratio", title=f"{subscriptions:,} subscriptions")
     measured = figures["throughput"]
     rates = measured["messages_a_second"]
-    kinds = (("identity", "whole messages"), ("same_bytes", "as many bytes"))
+    kinds = (
+        ("identity", "as many whole messages"),
+        ("same_bytes", "as many bytes"),
+        ("once", "each message once"),
+    )
     for name, what in kinds:
         table.add_row(
             f"messages a second, {what}",

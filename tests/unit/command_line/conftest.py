@@ -27,7 +27,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_
     """Run `xmlbroker` with arguments, in an empty directory."""
     monkeypatch.chdir(tmp_path)
     # The Spark of other tests, in this process, is not what a command's errors are of.
-    monkeypatch.setattr(logging.getLogger("org.apache"), "propagate", False)
+    for name in ("org.apache", "spark"):
+        monkeypatch.setattr(logging.getLogger(name), "propagate", False)
 
     def run_command(*arguments: str | Path) -> Ran:
         monkeypatch.setattr(sys, "argv", ["xmlbroker", *map(str, arguments)])

@@ -3,8 +3,8 @@
 Kafka is, in this order: the one that XB_TEST_BOOTSTRAP_SERVERS names, one in Docker if an
 engine answers, one that runs from the jars. So no test is skipped for want of a Kafka.
 
-Each worker of pytest-xdist starts its own, and two of both are much for two cores: these tests are
-quickest in one process.
+Each worker of pytest-xdist starts its own. Much of these tests is waiting, for Kafka, for Spark and
+for processes to start, so two at a time take two thirds of the time, on two cores, too.
 """
 
 import os
