@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -22,7 +22,7 @@ from broker.errors import BrokerError
 from streaming_jobs import sink, source
 from streaming_jobs.arrow_map import ArrowMap
 from streaming_jobs.checkpoint_lock import CheckpointLock
-from streaming_jobs.failures import explain_failure
+from streaming_jobs.failures import JobError, explain_failure
 from streaming_jobs.in_force import InForce, Selected
 from streaming_jobs.kill_points import KillPoint, arm, reach
 from streaming_jobs.metrics import Metrics
@@ -156,13 +156,25 @@ class BrokerJob:
         except (Py4JJavaError, PySparkException) as error:
             raise explain_failure(error) from None
 
-    def run(self) -> None:
+    def run(self, tend: Callable[[], None] = lambda: None) -> None:
         """Keep the subscriptions up to date until `stop` is called, or raise what went wrong.
 
-        While Kafka can't be reached it waits, and goes on where it stopped.
+        While Kafka can't be reached it waits, and goes on where it stopped. `tend` is called now
+        and then, for what else has to be looked after on this thread.
         """
+        try:
+            self._follow(tend)
+        except (Py4JNetworkError, ConnectionError):
+            raise JobError(
+                "spark-ended",
+                "Spark's JVM has ended: it was killed, or had not enough memory. Nothing was "
+                "skipped; start again, and it goes on where it stopped",
+            ) from None
+
+    def _follow(self, tend: Callable[[], None]) -> None:
         assert self._query is not None
         while not self._stopping.wait(self.in_force.pause_seconds):
+            tend()
             if not self._query.isActive:
                 self._start_again(explain_failure(self._query.exception()))
                 continue

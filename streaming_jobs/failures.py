@@ -6,6 +6,12 @@ from broker.errors import BrokerError
 
 _CAUSES = (
     (
+        r"No space left on device|Disk quota exceeded",
+        "disk-full",
+        "there is no space left for the checkpoint, or for Spark's temporary files. Nothing was "
+        "skipped; make space, start again, and it goes on where it stopped",
+    ),
+    (
         # Before what a torn checkpoint says: here, too, something ended before it was complete.
         r"Python worker exited unexpectedly",
         "worker-died",
@@ -24,7 +30,7 @@ _CAUSES = (
     ),
     (
         r"JsonParseException|Incomplete log file|Log file was malformed|MALFORMED_LOG_FILE"
-        r"|checkpoint.*corrupt|batch .* doesn't exist|MISSING_STATE|EOFException"
+        r"|ChecksumException|checkpoint.*corrupt|batch .* doesn't exist|MISSING_STATE|EOFException"
         r"|UnrecognizedPropertyException|MismatchedInputException|STREAMING_CHECKPOINT"
         # What Spark's JSON reader says; the job has no JSON but the checkpoint's.
         r"|Unexpected end-of-input|Unexpected character|Unrecognized token|Illegal character",

@@ -90,12 +90,20 @@ def spark_session(
     conf.setAll(list(_all_settings(master, jars, settings or {}).items()))
     gateway = _launch(conf) if _starts_jvm() else None
     try:
-        SparkContext(conf=conf, gateway=gateway)
+        context = SparkContext(conf=conf, gateway=gateway)
+        server: Any = context._accumulatorServer  # noqa: SLF001 - there is no public name for it
+        server.handle_error = _say_no_more
         return SparkSession.builder.getOrCreate()
     except Py4JJavaError as error:
         reason = str(error.java_exception)
         _end_jvm()
         raise SparkError("spark-start", f"Spark did not start: {reason}") from None
+
+
+def _say_no_more(_request: object, _address: object) -> None:
+    """What PySpark's server for accumulators would print with a traceback: that the JVM, its one
+    client, has ended. Who waits for the JVM says so.
+    """
 
 
 def stop_spark(session: SparkSession) -> None:
@@ -104,8 +112,9 @@ def stop_spark(session: SparkSession) -> None:
         _log.expect_the_end()
     try:
         session.stop()
-    except Py4JError as error:
-        # A signal in the middle of a call leaves the connection between question and answer.
+    except (Py4JError, ConnectionError) as error:
+        # A signal in the middle of a call leaves the connection between question and answer; or
+        # the JVM has ended.
         _LOGGER.debug("the session was not stopped: %s", error)
         SparkContext._active_spark_context = None  # noqa: SLF001 - what is left of it
     finally:

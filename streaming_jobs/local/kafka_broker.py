@@ -13,6 +13,7 @@ import atexit
 import base64
 import fcntl
 import json
+import logging
 import os
 import signal
 import socket
@@ -37,12 +38,16 @@ from streaming_jobs.local import die_with_parent
 from streaming_jobs.local.jars import jars
 from streaming_jobs.local.java import find_java
 from streaming_jobs.local.kafka_security import LISTENER, KafkaSecurity
+from streaming_jobs.local.ports import HOST, choose_ports, is_free
 
-HOST = "127.0.0.1"
+_LOGGER = logging.getLogger(__name__)
+
 START_SECONDS = 120.0  # recovery after a kill, on a machine that has other things to do
 STOP_SECONDS = 30.0
 # A killed JVM holds the lock until the kernel has taken its memory apart.
 LOCK_SECONDS = 3.0
+# One that ends by itself more often, in so many seconds, has a reason that starting does not mend.
+REVIVED_AT_MOST, REVIVED_SECONDS = 3, 600.0
 # Quick to start, and the C2 compiler would take the second core away from Spark.
 JVM_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
 # The largest record there can be: a message or a result, and its key and headers.
@@ -116,6 +121,8 @@ class EmbeddedKafka:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: IO[str] | None = None
         self._port = port
+        self._revived: list[float] = []
+        """When it was started again, the last times."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -135,9 +142,9 @@ class EmbeddedKafka:
             raise RuntimeError("the broker runs already")
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("start the broker from the main thread, or it ends with this thread")
-        self.data_dir.mkdir(parents=True, exist_ok=True)
-        self._take_lock()
         try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            self._take_lock()
             for last_try in (False, False, True):
                 identity = self._prepare()
                 self._spawn()
@@ -145,10 +152,38 @@ class EmbeddedKafka:
                     break
             if self._security:
                 self._security.add_users(self.bootstrap_servers)
+        except OSError as error:
+            self.kill()
+            raise EmbeddedKafkaError(
+                "kafka-data", f"Kafka can't keep its data in {self.data_dir}: {error.strerror}"
+            ) from None
         except BaseException:
             self.kill()
             raise
         atexit.register(self.stop)
+
+    def revive(self) -> None:
+        """Start the broker again, at its address, if it has ended by itself.
+
+        Raises `EmbeddedKafkaError` if it does so again and again, or can't be started any more.
+        """
+        if self._process is None or self._process.poll() is None:
+            return
+        status, address = self._process.returncode, self.bootstrap_servers
+        now = time.monotonic()
+        self._revived = [each for each in self._revived if now - each < REVIVED_SECONDS]
+        if len(self._revived) == REVIVED_AT_MOST:
+            words = self._last_words()
+            self.kill()
+            raise EmbeddedKafkaError("kafka-ended", f"Kafka ends again and again. {words}")
+        self._revived.append(now)
+        _LOGGER.warning("Kafka has ended with status %d; it is started again", status)
+        self.kill()
+        self.start()
+        if self.bootstrap_servers != address:
+            self.kill()
+            raise EmbeddedKafkaError("kafka-port", f"another process has taken Kafka's {address}")
+        _LOGGER.warning("Kafka runs again")
 
     def stop(self) -> None:
         """Shut down in order, by force if that takes too long. Does nothing if it doesn't run."""
@@ -213,9 +248,9 @@ class EmbeddedKafka:
             identity = _Identity(**json.loads(file.read_text(encoding="ascii")))
         else:
             identity = _Identity(cluster_id=_new_cluster_id())
-        if self._wanted_port and not _is_free(self._wanted_port):
+        if self._wanted_port and not is_free(self._wanted_port):
             raise EmbeddedKafkaError("kafka-port", f"port {self._wanted_port} is in use")
-        port, controller_port = _choose_ports(
+        port, controller_port = choose_ports(
             self._wanted_port or identity.port, identity.controller_port
         )
         identity = replace(identity, port=port, controller_port=controller_port)
@@ -308,7 +343,7 @@ class EmbeddedKafka:
                 )
             time.sleep(0.05)
         ports = (identity.port, identity.controller_port)
-        if not last_try and not all(_is_free(port) for port in ports):
+        if not last_try and not all(is_free(port) for port in ports):
             return False
         raise EmbeddedKafkaError("kafka-start", f"Kafka ended at once. {self._last_words()}")
 
@@ -326,39 +361,6 @@ class EmbeddedKafka:
 def _new_cluster_id() -> str:
     """A UUID as Kafka writes one; it must not start with `-`, or it would look like an option."""
     return "x" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii")[1:22]
-
-
-def _choose_ports(port: int, controller_port: int) -> tuple[int, int]:
-    """These ports where they are free, else other ones; a JVM takes seconds to find out."""
-    chosen = []
-    reserved = []
-    for wanted in (port, controller_port):
-        probe = _bind(wanted) or _bind(0)
-        assert probe is not None
-        reserved.append(probe)  # until both are chosen, or they could be the same
-        chosen.append(probe.getsockname()[1])
-    for probe in reserved:
-        probe.close()
-    return chosen[0], chosen[1]
-
-
-def _is_free(port: int) -> bool:
-    probe = _bind(port)
-    if probe:
-        probe.close()
-    return probe is not None
-
-
-def _bind(port: int) -> socket.socket | None:
-    probe = socket.socket()
-    # As Kafka does: connections that ended a moment ago don't keep a port.
-    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        probe.bind((HOST, port))
-    except OSError:
-        probe.close()
-        return None
-    return probe
 
 
 def _serves_clients(port: int, security: KafkaSecurity | None) -> bool:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
@@ -86,6 +86,8 @@ class JobProcess:
         checkpoint: Path,
         log: Path,
         environment: Mapping[str, str] | None = None,
+        *,
+        entering: Sequence[str] = (),
     ) -> None:
         variables = {name: value for name, value in os.environ.items() if name != BOOTSTRAP_SERVERS}
         variables |= {"XMLBROKER_KAFKA__PREFIX": prefix, **(environment or {})}
@@ -93,7 +95,7 @@ class JobProcess:
         self._stream: IO[bytes] = log.open("ab")
         self.process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "xmlbroker", "run"),
+                *(*entering, sys.executable, "-m", "xmlbroker", "run"),
                 *("--bootstrap-servers", servers, "--checkpoint", str(checkpoint)),
             ],
             env=variables,

@@ -7,14 +7,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.faults.bench import SEED
 from tests.faults.jobs import JobProcess
-from tests.faults.traffic import wait_until
+from tests.faults.scenario import Scenario
+from tests.faults.traffic import Traffic, wait_until
 from tests.live import RunningKafka
 
 PATIENCE_SECONDS = 180.0
@@ -31,6 +33,20 @@ class Up:
         self.said: dict[str, str] = json.loads(line)
         self.servers = self.said["bootstrap_servers"]
         self.family = family(process.pid)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def child(self, program: str) -> int:
+        """The process that it started with such a command line."""
+        self.family = family(self.process.pid)
+        (found,) = [
+            each
+            for each in self.family
+            if program in Path(f"/proc/{each}/cmdline").read_text().split("\0")
+        ]
+        return found
 
     def run(self, *arguments: str, text: str | None = None) -> str:
         """What a command says that is sent to it."""
@@ -58,10 +74,10 @@ class Up:
 
 
 @contextmanager
-def up(data: Path, log: Path) -> Iterator[Up]:
+def up(data: Path, log: Path, entering: Sequence[str] = ()) -> Iterator[Up]:
     with log.open("a", encoding="utf-8") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-m", "xmlbroker", "up", "--data-dir", str(data)],
+            [*entering, sys.executable, "-m", "xmlbroker", "up", "--data-dir", str(data)],
             stdout=subprocess.PIPE,
             stderr=stream,
             text=True,
@@ -125,6 +141,32 @@ def test_what_is_kept_outlives_a_kill_and_nothing_that_was_started_does(tmp_path
         second.process.terminate()
         assert second.process.wait(PATIENCE_SECONDS) == 0
         second.await_end_of_all()
+
+
+@pytest.mark.slow
+def test_its_kafka_is_killed_and_then_its_spark(tmp_path: Path) -> None:
+    """Kafka is started again at its address; without Spark's JVM it ends, and can be started."""
+    data, log = tmp_path / "data", tmp_path / "log"
+    with up(data, log) as first:
+        traffic = Traffic(first.servers, "xmlbroker")
+        scenario = Scenario(traffic, data / "checkpoint", SEED)
+        traffic.subscribe("desk/all", "//*")
+        traffic.publish(scenario.messages(50), partitions=1)
+        for _ in range(2):
+            os.kill(first.child("kafka.Kafka"), signal.SIGKILL)
+            traffic.publish(scenario.messages(50), partitions=1)
+            scenario.come_to_rest(first)
+        os.kill(first.child("org.apache.spark.deploy.SparkSubmit"), signal.SIGKILL)
+        assert first.process.wait(PATIENCE_SECONDS) == 1
+        first.await_end_of_all()
+    said = log.read_text(encoding="utf-8")
+    assert "Kafka has ended with status -9" in said
+    assert said.splitlines()[-1].startswith("spark-ended: Spark's JVM has ended")
+    assert "Traceback" not in [line[:9] for line in said.splitlines()]
+    with traffic, up(data, log) as second:
+        traffic.publish(scenario.messages(50), partitions=1)
+        scenario.come_to_rest(second)
+        scenario.verify(repeated_batches=3)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The embedded broker: serves, keeps data and address, and never outlives its process."""
 
 import fcntl
+import os
 import signal
 import socket
 import subprocess
@@ -93,6 +94,39 @@ def test_a_broker_that_ends_at_once_says_why(broker: EmbeddedKafka) -> None:
         wrong.start()
     assert wrong.pid is None
     broker.start()
+
+
+def test_one_that_ends_by_itself_is_started_again_but_not_for_ever(
+    broker: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        assert broker.pid is not None
+        os.kill(broker.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, broker.pid, os.WEXITED | os.WNOWAIT)
+
+    monkeypatch.setattr(kafka_broker, "REVIVED_AT_MOST", 1)
+    process, address = broker.pid, broker.bootstrap_servers
+    broker.revive()
+    assert broker.pid == process, "it runs, so there is nothing to do"
+    die()
+    broker.revive()
+    assert broker.pid != process
+    assert broker.bootstrap_servers == address
+    assert read_all(broker) is not None
+    die()
+    with pytest.raises(EmbeddedKafkaError, match="ends again and again") as caught:
+        broker.revive()
+    assert caught.value.code == "kafka-ended"
+    assert broker.pid is None
+    broker.revive()
+    assert broker.pid is None, "one that was ended by us stays so"
+    broker.start()
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(EmbeddedKafkaError, match=r"can't keep its data in .*/file: File exists"):
+        EmbeddedKafka(tmp_path / "file").start()
 
 
 def test_only_the_main_thread_may_start_one(tmp_path: Path) -> None:

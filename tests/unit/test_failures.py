@@ -17,6 +17,9 @@ Caused by: java.io.EOFException
     [
         (DIED, "worker-died"),
         ("java.io.EOFException: null", "torn-checkpoint"),
+        ("org.apache.hadoop.fs.ChecksumException: Checksum error: file:/c/0", "torn-checkpoint"),
+        ("java.io.IOException: No space left on device", "disk-full"),
+        ("OSError: [Errno 28] No space left on device: '/c/xmlbroker-pins/7.tmp'", "disk-full"),
         ("Incomplete log file file:/c/offsets/3", "torn-checkpoint"),
         ("com.fasterxml.jackson.core.JsonParseException: Unexpected character", "torn-checkpoint"),
         (

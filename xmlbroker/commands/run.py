@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -17,8 +18,12 @@ from xmlbroker.context import Context, print_json
 from xmlbroker.kafka_access import KafkaAccess
 from xmlbroker.settings import Settings
 
+if TYPE_CHECKING:
+    from streaming_jobs.local.kafka_broker import EmbeddedKafka
+
 Stop = Callable[[], None]
 Say = Callable[[str], None]
+Tend = Callable[[], None]
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -67,28 +72,35 @@ def up(
         if data_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="xmlbroker-", ignore_cleanup_errors=True)
             data_dir = Path(stack.enter_context(temporary))
+        tend: Tend = _nothing_to_tend
         if bootstrap_servers is None:
-            bootstrap_servers = start_kafka(stack, data_dir / "kafka")
+            kafka = start_kafka(stack, data_dir / "kafka")
+            bootstrap_servers, tend = kafka.bootstrap_servers, kafka.revive
         settings = changed(
             context.settings, bootstrap_servers, master, str(data_dir / "checkpoint")
         )
-        run_job(settings, {"data_dir": str(data_dir)})
+        run_job(settings, {"data_dir": str(data_dir)}, tend)
 
 
-def start_kafka(stack: ExitStack, directory: Path) -> str:
-    """Start a Kafka of our own; its address."""
+def _nothing_to_tend() -> None:
+    """A Kafka that is there is looked after by others."""
+
+
+def start_kafka(stack: ExitStack, directory: Path) -> "EmbeddedKafka":
+    """Start a Kafka of our own."""
     from streaming_jobs.local.jars import jars  # noqa: PLC0415 - other commands need no Kafka
     from streaming_jobs.local.kafka_broker import EmbeddedKafka  # noqa: PLC0415
 
     with said("making sure of Kafka's jars") as say:
         jars("kafka", lambda text, done, total: say(f"fetching Kafka: {done}/{total} {text}"))
     with said("starting Kafka"):
-        kafka = stack.enter_context(EmbeddedKafka(directory))
-    return kafka.bootstrap_servers
+        return stack.enter_context(EmbeddedKafka(directory))
 
 
-def run_job(settings: Settings, announced: dict[str, str]) -> None:
-    """Run the job until it is stopped; says on standard output when it is ready."""
+def run_job(settings: Settings, announced: dict[str, str], tend: Tend = _nothing_to_tend) -> None:
+    """Run the job until it is stopped; says on standard output when it is ready. `tend` is called
+    now and then.
+    """
     from streaming_jobs.broker_job import BrokerJob  # noqa: PLC0415 - Spark takes a second to import
     from streaming_jobs.health import HealthServer  # noqa: PLC0415
     from streaming_jobs.local.jars import jars  # noqa: PLC0415
@@ -135,7 +147,7 @@ def run_job(settings: Settings, announced: dict[str, str]) -> None:
         print_json({**ready, **announced})
         sys.stdout.flush()
         with stopped_by_signals(job.stop):
-            job.run()
+            job.run(tend)
         _LOGGER.info("stopped between batches")
 
 
