@@ -4,6 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 PYTEST := $(BIN)/python -m pytest
+TWO_AT_A_TIME := $(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: install demo test prometheus test-unit test-faults test-conformance lint format bench lock clean
 
@@ -22,7 +23,7 @@ demo: $(INSTALLED)
 # First what needs no Kafka; then the rest, with a Kafka and a Spark for each of two processes.
 test: lint prometheus
 	$(PYTEST) -n 2 --ignore tests/conformance --ignore tests/integration --ignore tests/faults
-	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests/faults tests/integration
+	$(TWO_AT_A_TIME) -m "not slow" tests/faults tests/integration
 
 # Reads the metrics of a real broker, and checks the alert rules.
 prometheus:
@@ -30,8 +31,7 @@ prometheus:
 
 # Kills, outages, torn files, poison, lost rights: all of them, many minutes.
 test-faults: $(INSTALLED)
-	$(PYTEST) tests/faults
-	$(PYTEST) tests/integration/test_access.py tests/integration/test_access_lost.py tests/integration/test_end_to_end.py tests/integration/test_name_poisoning.py
+	$(TWO_AT_A_TIME) tests/faults $(addprefix tests/integration/test_,access.py access_lost.py end_to_end.py name_poisoning.py)
 
 # Minutes, and needs the NITF workload beside the checkout.
 test-conformance: $(INSTALLED)
