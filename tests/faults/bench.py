@@ -1,11 +1,8 @@
 """A broker to be hurt: a scenario, jobs on its checkpoint, and the ways to hurt them.
 
-Kill points are counted, not timed, and each run prints its seed, so that a failure can be replayed
-(`XB_FAULT_SEED`).
+Kill points are counted, not timed.
 """
 
-import os
-import random
 from pathlib import Path
 
 import pytest
@@ -18,8 +15,6 @@ from tests.faults.jobs import JobHere, JobProcess
 from tests.faults.scenario import Scenario
 from tests.faults.traffic import Traffic
 
-SEED = int(os.environ.get("XB_FAULT_SEED", random.SystemRandom().randrange(1_000_000)))
-
 
 class Bench:
     """A scenario, and jobs on its prefix and checkpoint: one after the other, or together."""
@@ -29,7 +24,7 @@ class Bench:
     ) -> None:
         self.checkpoint = directory / "checkpoint"
         self.traffic = Traffic(servers, prefix)
-        self.scenario = Scenario(self.traffic, self.checkpoint, SEED)
+        self.scenario = Scenario(self.traffic, self.checkpoint)
         self._spark = spark
         self._directory = directory
 

@@ -1,9 +1,13 @@
-"""A broker under test from the first message to the verdict: traffic, checkpoint, ledger."""
+"""A broker under test from the first message to the verdict: traffic, checkpoint, ledger.
+
+Each run prints its seed, and `XB_SEED` gives it one, so that a failure can be replayed.
+"""
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
-from random import Random
+from random import Random, SystemRandom
 from typing import Protocol
 
 from broker.documents import parse_message
@@ -18,6 +22,7 @@ from tests.faults.ledger import DeadLetter, Delivered, Expected, History, Place,
 from tests.faults.traffic import Message, Record, Traffic, wait_until
 from tests.oracles.strategies import PROLOG, QueryMaker, random_message
 
+SEED = int(os.environ.get("XB_SEED", SystemRandom().randrange(1_000_000)))
 REST_SECONDS = 180.0
 
 
@@ -31,7 +36,7 @@ class Job(Protocol):
 class Scenario:
     """One prefix and one checkpoint."""
 
-    def __init__(self, traffic: Traffic, checkpoint: Path, seed: int) -> None:
+    def __init__(self, traffic: Traffic, checkpoint: Path, seed: int = SEED) -> None:
         self.traffic = traffic
         self.batches = Batches(checkpoint)
         self.rng = Random(seed)

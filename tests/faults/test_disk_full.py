@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.bench import SEED, Bench
+from tests.faults.bench import Bench
 from tests.faults.jobs import JobProcess
 from tests.faults.scenario import Scenario
 from tests.faults.small_disk import small_disk
@@ -65,7 +65,7 @@ def test_the_disk_of_kafka_is_full(tmp_path: Path) -> None:
         disk.fill(but=10_000_000)
         with up(disk.path / "data", log, disk.entering) as first:
             traffic = Traffic(first.servers, "xmlbroker")
-            scenario = Scenario(traffic, disk.seen / "data" / "checkpoint", SEED)
+            scenario = Scenario(traffic, disk.seen / "data" / "checkpoint")
             traffic.subscribe("desk/all", "for $m in /m return <got>{count($m/n)}</got>")
             for _ in range(60):  # twelve megabytes
                 traffic.publish([Message(large)] * 10, partitions=1)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.bench import SEED
 from tests.faults.jobs import JobProcess
 from tests.faults.scenario import Scenario
 from tests.faults.traffic import Traffic, wait_until
@@ -149,7 +148,7 @@ def test_its_kafka_is_killed_and_then_its_spark(tmp_path: Path) -> None:
     data, log = tmp_path / "data", tmp_path / "log"
     with up(data, log) as first:
         traffic = Traffic(first.servers, "xmlbroker")
-        scenario = Scenario(traffic, data / "checkpoint", SEED)
+        scenario = Scenario(traffic, data / "checkpoint")
         traffic.subscribe("desk/all", "//*")
         traffic.publish(scenario.messages(50), partitions=1)
         for _ in range(2):

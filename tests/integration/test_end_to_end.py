@@ -47,7 +47,7 @@ def broker(
     prefix = f"{PREFIX}-{time.time_ns()}"
     with Traffic(kafka.bootstrap_servers, prefix) as traffic:
         traffic.make_topics()
-        scenario = Scenario(traffic, checkpoint, seed=time.time_ns() % 1_000_000)
+        scenario = Scenario(traffic, checkpoint)
         with JobHere(spark, kafka.bootstrap_servers, prefix, checkpoint) as job:
             yield Broker(job, scenario)
         traffic.admin.delete_topics(traffic.topics())

@@ -27,6 +27,7 @@ from streaming_jobs.local.kafka_broker import EmbeddedKafka
 from streaming_jobs.session import spark_session, stop_spark
 from streaming_jobs.settings import JobSettings
 from subscriptions.connection import KafkaSettings
+from subscriptions.kafka_client import KafkaAdminClient, TopicPartition, open_client
 from subscriptions.kafka_log import KafkaSubscriptionLog
 from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
 from xmlbroker.bench import books
@@ -36,6 +37,7 @@ from xmlbroker.bench.pipeline_load import publish
 SUBSCRIBERS = 20
 _OBSERVED = 2
 """Topics that the consumer reads: all of them would cost it cores that the jobs need."""
+_PARTITIONS = 2
 _BATCH = 4_000
 _WARM_SECONDS = 10.0
 _PROGRESS_KEPT = 100_000
@@ -191,7 +193,7 @@ def set_up(bench: Bench) -> None:
     client = bench.kafka.client_settings()
     one = TopicSettings(partitions=1)
     with TopicAdmin(client, bench.names, outputs=one) as admin:
-        admin.ensure(admin.control_topics(messages=TopicSettings(partitions=2)))
+        admin.ensure(admin.control_topics(messages=TopicSettings(partitions=_PARTITIONS)))
     progress(f"registering {bench.subscriptions:,} subscriptions")
     with KafkaSubscriptionLog(client, bench.names.subscriptions) as log:
         log.append_all(
@@ -268,11 +270,13 @@ def latency(
     spent: dict[str, list[dict[str, float]]] = {"broker": [], **{name: [] for name in _YARDSTICKS}}
     for number in range(rounds):
         progress(f"latency: round {number + 1} of {rounds}, broker")
+        empty_input(bench)
         with bench.broker() as (job, query), following(job):
             query.processAllAvailable()
             spent["broker"].append(under_load(bench, seconds, rate, seed=number))
         for name in _YARDSTICKS:
             progress(f"latency: round {number + 1} of {rounds}, {name.replace('_', ' ')}")
+            empty_input(bench)
             query = bench.identity(name, records, payload, available_now=False)
             query.processAllAvailable()
             spent[name].append(under_load(bench, seconds, rate, seed=number))
@@ -285,6 +289,14 @@ def latency(
             **{f"to_{name}": _ratio(of["broker"], of[name]) for name in _YARDSTICKS},
         }
     return figures
+
+
+def empty_input(bench: Bench) -> None:
+    """Let go of all messages: a job with a new checkpoint would answer them before its own."""
+    partitions = [TopicPartition(bench.names.messages, each) for each in range(_PARTITIONS)]
+    admin = open_client(KafkaAdminClient, bench.kafka.client_settings())
+    admin.delete_records(dict.fromkeys(partitions, -1))
+    admin.close()
 
 
 @contextmanager
