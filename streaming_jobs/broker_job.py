@@ -8,13 +8,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
-from pyspark.errors import PySparkException
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -22,14 +21,14 @@ from broker.errors import BrokerError
 from streaming_jobs import sink, source
 from streaming_jobs.arrow_map import ArrowMap
 from streaming_jobs.checkpoint_lock import CheckpointLock
-from streaming_jobs.failures import JobError, explain_failure
+from streaming_jobs.failures import STOPPING, JobError, explain_failure, explained
 from streaming_jobs.in_force import InForce, Selected
 from streaming_jobs.kill_points import KillPoint, arm, reach
 from streaming_jobs.metrics import Metrics
 from streaming_jobs.overview import Overview
 from streaming_jobs.progress import Progress
 from streaming_jobs.rows import SCHEMA
-from streaming_jobs.session import jvm_process
+from streaming_jobs.session import end_expected, jvm_process
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.statistics import Collected, resident_bytes
 from streaming_jobs.transform import Transform
@@ -86,7 +85,7 @@ class BrokerJob:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        with ExitStack() as stack:
+        with explained(), ExitStack() as stack:
             if not _is_remote(self.job.checkpoint):
                 stack.enter_context(CheckpointLock(Path(self.job.checkpoint)))
             self.in_force = InForce(
@@ -95,6 +94,7 @@ class BrokerJob:
                 self.job,
                 limits=self.limits,
                 show=self._show_registry,
+                give_up=self._give_up,
                 stack=stack,
             )
             self._stack = stack.pop_all()
@@ -106,6 +106,10 @@ class BrokerJob:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        # An error may have come up while batches run: they need what is closed here.
+        with suppress(Py4JError, ConnectionError):
+            if self._query is not None and self._query.isActive:
+                self._query.stop()
         self._stack.close()
 
     # Life
@@ -121,11 +125,12 @@ class BrokerJob:
             lambda done, end: say(f"reading the subscriptions: {done:,} of {end:,}")
         )
         say(f"building the engines: {len(self.in_force):,} subscriptions")
-        self._warm_up()
-        say("starting the stream")
-        self._query = self._start_stream(available_now=available_now)
-        if not available_now:
-            self._await_first_trigger(self._query)
+        with explained():
+            self._warm_up()
+            say("starting the stream")
+            self._query = self._start_stream(available_now=available_now)
+            if not available_now:
+                self._await_first_trigger(self._query)
         return self._query
 
     def _await_first_trigger(self, query: StreamingQuery) -> None:
@@ -151,10 +156,7 @@ class BrokerJob:
         )
         if available_now:
             stream = stream.trigger(availableNow=True)
-        try:
-            return stream.start()
-        except (Py4JJavaError, PySparkException) as error:
-            raise explain_failure(error) from None
+        return stream.start()
 
     def run(self, tend: Callable[[], None] = lambda: None) -> None:
         """Keep the subscriptions up to date until `stop` is called, or raise what went wrong.
@@ -162,14 +164,8 @@ class BrokerJob:
         While Kafka can't be reached it waits, and goes on where it stopped. `tend` is called now
         and then, for what else has to be looked after on this thread.
         """
-        try:
+        with explained():
             self._follow(tend)
-        except (Py4JNetworkError, ConnectionError):
-            raise JobError(
-                "spark-ended",
-                "Spark's JVM has ended: it was killed, or had not enough memory. Nothing was "
-                "skipped; start again, and it goes on where it stopped",
-            ) from None
 
     def _follow(self, tend: Callable[[], None]) -> None:
         assert self._query is not None
@@ -192,10 +188,11 @@ class BrokerJob:
             is_idle = time.monotonic() - self._last_batch > _WARM_AFTER_SECONDS
             if is_idle and not self.in_force.is_in_batch:
                 self._keep_warm()
-        self._stop_between_batches(self._query)
+        with end_expected():
+            self._stop_between_batches(self._query)
         self._progress.look(self._query)
         failure = self._query.exception()
-        if failure is not None:
+        if failure is not None and explain_failure(failure).code != STOPPING:
             raise explain_failure(failure)
 
     def _start_again(self, failure: BrokerError) -> None:
@@ -217,7 +214,9 @@ class BrokerJob:
         self._stopping.set()
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
-        """In the middle of a batch, Spark would leave it to be done again."""
+        """In the middle of a batch, Spark would leave it to be done again. If there are messages
+        for another batch, that one ends the stream.
+        """
         deadline = time.monotonic() + _STOP_SECONDS
         while query.isActive and time.monotonic() < deadline:
             status = query.status
@@ -243,6 +242,9 @@ class BrokerJob:
     # Batches
 
     def _run_batch(self, messages: DataFrame, batch: int) -> None:
+        if self._stopping.is_set():
+            # The last one is committed, and nothing of this one is done or written down.
+            raise JobError(STOPPING, "the job is to end")
         with self.metrics.batch_running:
             if self._query is not None:
                 self._progress.look(self._query)
@@ -254,14 +256,21 @@ class BrokerJob:
         with self.in_force.selected(batch) as selected:
             self._progress.version = selected.version
             reach(KillPoint.PINNED)
+            self._write_or_again(messages, selected)
+            reach(KillPoint.WRITTEN)
+        self.batches += 1
+        self._last_batch = time.monotonic()
+
+    def _write_or_again(self, messages: DataFrame, selected: Selected) -> None:
+        """Write all results: at another try, without those whose topics made the last one fail."""
+        while True:
             try:
                 self._write(messages, selected)
             except Py4JJavaError as error:
                 self.metrics.retried_writes.inc()
-                self._write(messages, self.in_force.without_failed(selected, error))
-            reach(KillPoint.WRITTEN)
-        self.batches += 1
-        self._last_batch = time.monotonic()
+                selected = self.in_force.without_failed(selected, error)
+            else:
+                return
 
     def transform(self, selected: Selected) -> Transform:
         """What the workers do with the messages of a batch."""
@@ -285,6 +294,14 @@ class BrokerJob:
         for name, number in counts.items():
             if ":" not in name:
                 self.totals[name] = self.totals.get(name, 0.0) + number
+
+    def _give_up(self) -> None:
+        """End the write that is under way: its batch is tried again without those who have no
+        topic.
+        """
+        assert self._query is not None
+        _LOGGER.warning("a write is given up that waits for a topic which can't be had")
+        self.spark.sparkContext.cancelJobGroup(str(self._query.runId))
 
     def _show_registry(self, registry: Registry) -> None:
         self.overview.follow(registry)

@@ -1,8 +1,16 @@
 """What went wrong, in words that say what to do."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from broker.errors import BrokerError
+
+STOPPING = "stopping"
+"""The code of a batch that is not begun, since the job is to end before it."""
 
 _CAUSES = (
     (
@@ -18,6 +26,18 @@ _CAUSES = (
         "a Python worker died at each attempt, most often for want of memory: each has all "
         "subscriptions. Give the machine more, or the job fewer cores (job.master). Nothing was "
         "skipped; it goes on where it stopped when it is started again",
+    ),
+    (
+        r"No module named '(?!broker|subscriptions|streaming_jobs)",
+        "package-missing",
+        "a machine of the cluster lacks a package that Python workers need: pyarrow, lxml, "
+        "pydantic and numpy have to be installed there",
+    ),
+    (
+        r"RecordTooLargeException",
+        "record-too-large",
+        "a topic takes less than what it was said to take. Nothing was skipped; raise its "
+        "max.message.bytes, start again, and it goes on where it stopped",
     ),
     (
         r"OffsetOutOfRange|Cannot fetch offset|data may have been lost|KafkaSourceProvider.*lost"
@@ -88,6 +108,21 @@ def explain_failure(failure: BaseException | None) -> BrokerError:
     lines = (line for line in text.splitlines() if line.strip())
     first = next((line for line in lines if not _SAYS_NOTHING.match(line)), "Spark gave no reason")
     return JobError("job-failed", first.strip()[:500])
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Let errors of Spark's be said in words."""
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError):
+        raise JobError(
+            "spark-ended",
+            "Spark's JVM has ended: it was killed, or had not enough memory. Nothing was skipped; "
+            "start again, and it goes on where it stopped",
+        ) from None
+    except (Py4JError, PySparkException) as error:
+        raise explain_failure(error) from None
 
 
 def _line_of(text: str, place: int) -> str:

@@ -3,6 +3,7 @@
 """
 
 import json
+import logging
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,8 +14,27 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from broker.errors import BrokerError
 
+_LOGGER = logging.getLogger(__name__)
+
 Check = Callable[[], str | None]
 """None if all is well, else the reason why not."""
+
+
+def _asked(check: Check) -> str | None:
+    """What a check says; one that can't be made says no, such as one that asks a JVM that ended."""
+    try:
+        return check()
+    except Exception as error:  # whatever it is, the answer is no
+        _LOGGER.debug("a check failed", exc_info=error)
+        return f"it can't be found out: {type(error).__name__}"
+
+
+class _Server(ThreadingHTTPServer):
+    """Says nothing of clients that leave before they have their answer."""
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
+        """Without a traceback among the lines of the log."""
+        _LOGGER.debug("%s was not answered", client_address, exc_info=True)
 
 
 class HealthServer:
@@ -38,12 +58,12 @@ class HealthServer:
                 if path == "/metrics":
                     self.answer(200, CONTENT_TYPE_LATEST, generate_latest(registry))
                 elif path in checks:
-                    reason = checks[path]()
+                    reason = _asked(checks[path])
                     state = {"ok": reason is None, "reason": reason}
                     status = 200 if reason is None else 503
                     self.answer(status, "application/json", json.dumps(state).encode() + b"\n")
                 elif path == "/top":
-                    shown = {**top(), "not_ready": ready()}
+                    shown = {**top(), "not_ready": _asked(ready)}
                     self.answer(200, "application/json", json.dumps(shown).encode() + b"\n")
                 else:
                     self.answer(404, "text/plain", b"/metrics, /live, /ready, /top\n")
@@ -59,7 +79,7 @@ class HealthServer:
                 """Requests of a scraper every few seconds are no news."""
 
         try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
+            self._server = _Server((host, port), Handler)
         except OSError as error:
             raise BrokerError(
                 "metrics-address",

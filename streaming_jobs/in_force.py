@@ -56,14 +56,21 @@ class InForce:
         *,
         limits: EngineLimits,
         show: Callable[[Registry], None],
+        give_up: Callable[[], None],
         stack: ExitStack,
     ) -> None:
         client, self._names = kafka.client_settings(), kafka.names
         self._show = show
         """Called when the registry may have changed."""
+        self._give_up = give_up
+        """Ends a write that waits for a topic which can't be had, so that it is tried without."""
         outputs = TopicSettings(partitions=1)
         self._admin = stack.enter_context(TopicAdmin(client, self._names, outputs=outputs))
-        self._admin.ensure(self._admin.control_topics())
+        topics = self._admin.control_topics()
+        if job.input_topics:
+            del topics[self._names.messages]
+            topics.update(dict.fromkeys(job.input_topics, TopicSettings()))
+        self._admin.ensure(topics)
         self._outputs = OutputWatch(self._admin, job.max_record_bytes)
         self._now = datetime.now(UTC)
         """The registry's time: a pin has the very moment that decided about `expires`."""
@@ -80,7 +87,7 @@ class InForce:
         self._is_rebuilt = False
         """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._in_batch: frozenset[str] | None = None
-        """The subscribers of the batch that is under way."""
+        """Those who get results of the batch that is under way."""
         self._follow_seconds = 0.0
         """How long `follow` took the last time."""
 
@@ -121,7 +128,8 @@ class InForce:
             return self._snapshots.current()
 
     def _follow_registry(self) -> None:
-        self._now = datetime.now(UTC)
+        # Not back, whatever the clock does: what has expired would be in force for the pin again.
+        self._now = max(self._now, datetime.now(UTC))
         changes = self.registry.poll()
         if changes and not self._is_rebuilt:
             self._snapshots.update((each.key, each.subscription) for each in changes)
@@ -129,12 +137,15 @@ class InForce:
 
     def _watch_outputs(self) -> None:
         """Make output topics that are gone, also while a batch is written: the producer tries again
-        until they are there. The batch may have subscribers that have left meanwhile.
+        until they are there. The batch may have subscribers that have left meanwhile. If a topic of
+        its can't be had, its write is given up.
         """
         failed = self._outputs.check_if_due({*self._snapshots.subscribers, *(self._in_batch or ())})
         if failed:
             self.registry.suspend(failed)
             self._follow_registry()
+            if self._in_batch is not None and not self._in_batch.isdisjoint(failed):
+                self._give_up()
 
     # For a batch
 
@@ -153,12 +164,13 @@ class InForce:
         """The subscriptions of a batch, pinned; what only earlier ones used is freed after it."""
         with self._lock:
             selected = self._pinned(batch)
-            self._in_batch = frozenset(self._snapshots.subscribers)
+            self._in_batch = frozenset(self._snapshots.subscribers) - selected.suspended
         try:
             yield selected
         finally:
             self._in_batch = None
-        self._snapshots.release()
+        with self._lock:
+            self._snapshots.release()
 
     def _pinned(self, batch: int) -> Selected:
         """Those it had if it was begun before, else those of now."""
@@ -202,7 +214,7 @@ class InForce:
         them. Raises if it was not theirs.
         """
         # Not those of now: a subscriber may have gone, and taken the topic away.
-        subscribers = selected.snapshot.subscribers()
+        subscribers = selected.snapshot.subscribers() - selected.suspended
         text = str(error)
         with self._lock:
             lost = self._admin.unwritable(self._names.output(each) for each in subscribers)
@@ -214,5 +226,6 @@ class InForce:
             failed.update(self._outputs.check(subscribers))
             if failed:
                 self.registry.suspend(failed)
-            suspended = frozenset({*self.registry.suspended, *failed})
+            suspended = selected.suspended.union(self.registry.suspended, failed)
+            self._in_batch = frozenset(subscribers) - suspended
         return selected._replace(suspended=suspended, largest_records=limits)

@@ -6,17 +6,22 @@ and after a write that failed.
 """
 
 import logging
+import math
 import re
 import time
 from collections.abc import Callable, Iterable
 
 from streaming_jobs.sink import LARGEST_RECORD_BYTES
-from subscriptions.topics import TopicAdmin
+from subscriptions.topics import NO_LEADER, TopicAdmin
 
 _LOGGER = logging.getLogger(__name__)
 _LEAST_SECONDS = 1.0
 _SHARE = 20
 """Looking may take a twentieth of the time."""
+
+_LEADERLESS_SECONDS = 20.0
+"""A topic may be without a leader for so long: others take over within seconds, if there are any,
+and a Kafka broker that is started again is back by then."""
 
 _UNAUTHORISED = re.compile(r"Not authorized to access topics: \[([^\]]*)\]")
 
@@ -34,6 +39,8 @@ class OutputWatch:
         self._usual_bytes = usual_bytes
         self._clock = clock
         self._next = 0.0
+        self._leaderless: dict[str, float] = {}
+        """Topics without a leader, and since when."""
         self.largest_records: dict[str, int] = {}
         """How large dead letters may be, and records of outputs that take less than usual."""
         self.measure(())
@@ -55,7 +62,7 @@ class OutputWatch:
     def check(self, subscribers: Iterable[str]) -> dict[str, str]:
         """Look now."""
         owners = self._owners(subscribers)
-        lost = self._admin.unwritable(owners)
+        lost = self._without_elections(self._admin.unwritable(owners))
         if not lost:
             return {}
         failed = self._admin.ensure_outputs(owner for topic in lost for owner in owners[topic])
@@ -64,6 +71,20 @@ class OutputWatch:
             then = "its subscribers are suspended" if is_lost else "it was made again"
             _LOGGER.warning("output topic %s: %s; %s", topic, reason, then)
         return failed
+
+    def _without_elections(self, lost: dict[str, str]) -> dict[str, str]:
+        """Topics that can't be written to, but for those that have no leader for a moment."""
+        now = self._clock()
+        self._leaderless = {
+            topic: self._leaderless.get(topic, now)
+            for topic, reason in lost.items()
+            if reason == NO_LEADER
+        }
+        return {
+            topic: reason
+            for topic, reason in lost.items()
+            if now - self._leaderless.get(topic, -math.inf) >= _LEADERLESS_SECONDS
+        }
 
     def refused(self, failure: str, subscribers: Iterable[str]) -> dict[str, str]:
         """The subscribers whose topics a failed write was not allowed to write to."""

@@ -32,7 +32,13 @@ class Headers(NamedTuple):
     def size(self) -> int:
         """About how many bytes they take in a record."""
         values = sum([len(value) for value in self.values if value is not None])
-        return values + sum(map(len, self.names)) + 4 * len(self.names)
+        return values + _bytes_of(self.names) + 4 * len(self.names)
+
+
+@lru_cache(maxsize=16)
+def _bytes_of(names: tuple[str, ...]) -> int:
+    """How many bytes names have in UTF-8: they are the publishers', and may be any."""
+    return sum([len(name.encode("utf-8", "replace")) for name in names])
 
 
 class Rows:

@@ -90,7 +90,8 @@ def spark_session(
     conf.setAll(list(_all_settings(master, jars, settings or {}).items()))
     gateway = _launch(conf) if _starts_jvm() else None
     try:
-        context = SparkContext(conf=conf, gateway=gateway)
+        with _own_interrupt():
+            context = SparkContext(conf=conf, gateway=gateway)
         server: Any = context._accumulatorServer  # noqa: SLF001 - there is no public name for it
         server.handle_error = _say_no_more
         return SparkSession.builder.getOrCreate()
@@ -104,6 +105,16 @@ def _say_no_more(_request: object, _address: object) -> None:
     """What PySpark's server for accumulators would print with a traceback: that the JVM, its one
     client, has ended. Who waits for the JVM says so.
     """
+
+
+@contextmanager
+def end_expected() -> Iterator[None]:
+    """While a stream is ended on purpose, what Spark says about that is of no interest."""
+    if _log:
+        _log.expect_the_end()
+    yield
+    if _log:
+        _log.expect_no_end()
 
 
 def stop_spark(session: SparkSession) -> None:
@@ -177,6 +188,18 @@ def _launch(conf: SparkConf) -> Any:  # noqa: ANN401 - a gateway
     log.follow()
     _log = log
     return gateway
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Leave Ctrl-C to whom it belongs: PySpark would cancel its jobs first, by a call to the JVM in
+    the middle of another.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if is_main:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

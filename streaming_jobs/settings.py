@@ -10,13 +10,13 @@ SparkName = Annotated[str, StringConstraints(pattern=r"^spark\.[A-Za-z0-9]")]
 """The name of a setting of Spark's: it passes over others in silence."""
 
 
-def _local_if_file(checkpoint: Path | str) -> Path | str:
+def local_if_file(checkpoint: Path | str) -> Path | str:
     """A `file:` address as the directory that it is: there, two jobs can be kept apart."""
     parts = urlsplit(str(checkpoint))
     return Path(unquote(parts.path)) if parts.scheme == "file" else checkpoint
 
 
-Checkpoint = Annotated[Path | str, AfterValidator(_local_if_file)]
+Checkpoint = Annotated[Path | str, AfterValidator(local_if_file)]
 
 
 class JobSettings(BaseModel):

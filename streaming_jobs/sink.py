@@ -11,9 +11,11 @@ _BLOCK_MS = 10_000
 written to, so this is for one that was deleted a moment ago."""
 
 _REQUEST_MS = 10_000
-_DELIVERY_MS = 30_000
-"""How long the producer tries. By its default of two minutes, and four attempts at a task, a topic
-that can't be had would hold up a batch for eight minutes."""
+_DELIVERY_MS = 10 * 60_000
+"""How long the producer tries. Records expire one by one, and if Kafka comes back in the middle of
+that, later ones are written before earlier ones, which come with the next attempt: so they must
+not while Kafka may come back. A topic that can't be had does not hold up a batch for so long: the
+driver sees it, and gives up the write (`in_force.py`)."""
 
 LARGEST_RECORD_BYTES = 32 * 1024 * 1024
 """What can be written in any case: some of these fit into the producer's memory."""

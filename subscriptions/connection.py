@@ -3,6 +3,7 @@
 What is secret is a `SecretStr`: it shows in no log and in no `settings` output.
 """
 
+import ssl
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -56,6 +57,7 @@ class KafkaSettings(BaseModel):
             settings["sasl_mechanism"] = self.sasl_mechanism
             settings["sasl_plain_username"] = self.sasl_username
             settings["sasl_plain_password"] = self._password
+        self._require_certificates()
         if self.ssl_ca_file is not None:
             settings["ssl_cafile"] = self.ssl_ca_file
         if self.ssl_certificate_file is not None:
@@ -91,6 +93,22 @@ class KafkaSettings(BaseModel):
                 f"{self.security_protocol} needs the settings kafka.sasl_username and "
                 "kafka.sasl_password",
             )
+
+    def _require_certificates(self) -> None:
+        """The clients would take files that can't be read for a Kafka that does not answer."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        for name, file, load in (
+            ("ssl_ca_file", self.ssl_ca_file, context.load_verify_locations),
+            ("ssl_certificate_file", self.ssl_certificate_file, context.load_cert_chain),
+        ):
+            if file is not None:
+                try:
+                    load(file)
+                except OSError as error:
+                    reason = "it has no such PEM" if isinstance(error, ssl.SSLError) else error
+                    raise KafkaError(
+                        "kafka-certificates", f"kafka.{name}, {file}: {reason}"
+                    ) from None
 
     @property
     def _has_sasl(self) -> bool:

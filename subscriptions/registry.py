@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple
 
-from broker.errors import BrokerError
 from broker.loading import uncollected
 from subscriptions.census import Census
 from subscriptions.log import MOST_POLLED, LogRecord, StatusLog, SubscriptionLog
@@ -26,7 +25,8 @@ _SPARE_EXPIRIES = 1000
 _RETRY_AFTER = timedelta(seconds=10)
 
 Prepare = Callable[[Iterable[str]], dict[str, str]]
-"""Makes the output topics of subscribers; the reasons for those whose topic can't be had."""
+"""Makes the output topics of subscribers; the reasons for those whose topic can't be had. Raises if
+nothing can be found out about any."""
 
 Progress = Callable[[int, int], None]
 """Is told how far a replay is: up to which offset, of which end."""
@@ -334,10 +334,8 @@ class Registry:
             self._retry_at = now + self._retry_after
         if not wanted:
             return
-        try:
-            reasons = self._prepare(sorted(wanted))
-        except BrokerError as error:
-            reasons = dict.fromkeys(wanted, error.detail)
+        # If Kafka can't be asked that is nobody's fault: the next poll goes on from here.
+        reasons = self._prepare(sorted(wanted))
         self._prepared |= wanted - reasons.keys()
         resumed = {each for each in self._suspended if each in wanted and each not in reasons}
         for subscriber in resumed:

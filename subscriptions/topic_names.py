@@ -7,6 +7,8 @@ from subscriptions.errors import RecordError, TopicError
 from subscriptions.model import is_id, shown
 
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_MOST_KEPT = 100_000
+"""Names of outputs; subscribers come and go."""
 
 
 class TopicNames:
@@ -38,6 +40,8 @@ class TopicNames:
         """The topic of a subscriber's results."""
         known = self._outputs.get(subscriber)
         if known is None:
+            if len(self._outputs) >= _MOST_KEPT:
+                self._outputs.clear()
             known = self._outputs[subscriber] = self._output(subscriber)
         return known
 

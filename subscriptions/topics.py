@@ -20,6 +20,7 @@ from subscriptions.kafka_client import (
 from subscriptions.topic_names import TopicNames
 
 __all__ = [
+    "NO_LEADER",
     "TopicAdmin",
     "TopicNames",
     "TopicSettings",
@@ -33,6 +34,9 @@ _TOPICS_A_REQUEST = 500
 _LARGEST = "max.message.bytes"
 _NOT_ALLOWED = "no access rule lets us see it"
 _NOT_WRITABLE = "no access rule lets us write to it"
+NO_LEADER = "it has no leader: the Kafka brokers that hold it are away"
+_ELECTION_SECONDS = 2.0
+"""A leader that has gone is mostly replaced within this time."""
 
 _COMPACTED = {"cleanup.policy": "compact"}
 
@@ -120,8 +124,13 @@ class TopicAdmin:
             owners.setdefault(self.names.output(subscriber), []).append(subscriber)
         unwritable = self.unwritable(owners)
         refused = {topic: why for topic, why in unwritable.items() if why == _NOT_WRITABLE}
-        missing = unwritable.keys() - refused.keys()
-        failed = {**refused, **self._create(dict.fromkeys(missing, self.outputs))}
+        leaderless = [topic for topic, why in unwritable.items() if why == NO_LEADER]
+        missing = unwritable.keys() - refused.keys() - set(leaderless)
+        failed = {
+            **refused,
+            **self._await(leaderless, _ELECTION_SECONDS),
+            **self._create(dict.fromkeys(missing, self.outputs)),
+        }
         return {owner: reason for topic, reason in failed.items() for owner in owners[topic]}
 
     def missing(self, topics: Iterable[str]) -> dict[str, str]:
@@ -183,15 +192,15 @@ class TopicAdmin:
         made = [name for name in topics if name not in failed]
         return {**failed, **self._await(made)}
 
-    def _await(self, topics: list[str]) -> dict[str, str]:
+    def _await(self, topics: list[str], seconds: float = 10.0) -> dict[str, str]:
         """Wait until topics have leaders; the reasons for those that get none."""
         unready: dict[str, str] = {}
         for part in _parts(topics):
             with translated_errors(self._settings):
                 try:
-                    self._client.wait_for_topics(part)
+                    self._client.wait_for_topics(part, timeout_ms=seconds * 1000)
                 except errors.KafkaTimeoutError:
-                    unready.update(self.missing(part) or dict.fromkeys(part, "it has no leader"))
+                    unready.update(self.unwritable(part) or dict.fromkeys(part, NO_LEADER))
         return unready
 
 
@@ -208,7 +217,10 @@ def _why_missing(described: Mapping[str, Any]) -> str | None:
 def _why_unwritable(described: Mapping[str, Any]) -> str | None:
     """Why a topic that is there can't be written to, if Kafka tells what we may do."""
     allowed = described.get("authorized_operations")
-    return _NOT_WRITABLE if allowed and "WRITE" not in allowed else None
+    if allowed and "WRITE" not in allowed:
+        return _NOT_WRITABLE
+    is_led = all(each["leader_id"] >= 0 for each in described["partitions"])
+    return None if is_led else NO_LEADER
 
 
 def why_no_topic(settings: ClientSettings, topic: str) -> KafkaError:

@@ -45,8 +45,10 @@ class KafkaAccess:
         settings = context.settings.kafka
         if servers is not None:
             settings = settings.model_copy(update={"bootstrap_servers": servers})
-        _check_addresses(settings.bootstrap_servers)
         return cls(settings)
+
+    def __post_init__(self) -> None:
+        _check_addresses(self.settings.bootstrap_servers)
 
     @property
     def names(self) -> TopicNames:
@@ -69,7 +71,8 @@ class KafkaAccess:
             error.detail += (
                 "\nStart one with `xmlbroker up`, or name another address with --bootstrap-servers "
                 "or the setting kafka.bootstrap_servers. If one runs there, it may want a user or "
-                "encryption: the setting kafka.security_protocol."
+                "encryption (the setting kafka.security_protocol), or have a certificate that is "
+                "not trusted (kafka.ssl_ca_file)."
             )
             raise
         except TopicError as error:

@@ -1,6 +1,7 @@
 """All settings: defaults, a TOML file, the environment, the command line, in rising order."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -23,6 +24,8 @@ from subscriptions.connection import KafkaSettings
 ENVIRONMENT_PREFIX = "XMLBROKER_"
 DEFAULT_FILE = Path("xmlbroker.toml")
 
+_MASK = "********"
+_SECRET = re.compile(r"secret|password|token|credential|access\.?key|private\.?key", re.IGNORECASE)
 _SEE_ALL = "`xmlbroker settings` lists all"
 
 _file: ContextVar[Path | None] = ContextVar("settings_file", default=None)
@@ -106,10 +109,19 @@ def describe_error(error: ValidationError) -> str:
             text = f"did you mean `{'.'.join([*place[:-1], *alike])}`?" if alike else _SEE_ALL
             lines.append(f"{'.'.join(place)}: there is no such setting; {text}")
             continue
-        is_secret = any(word in place[-1] for word in ("password", "secret"))
+        is_secret = _SECRET.search(place[-1]) is not None
         found = "" if is_secret else f" (found {each['input']!r})"
         lines.append(f"{'.'.join(place)}: {each['msg']}{found}")
     return "these settings are wrong:\n  " + "\n  ".join(lines)
+
+
+def _masked(value: object) -> object:
+    """A setting without what is secret; among those of Spark's, that is told by their names."""
+    if isinstance(value, SecretStr):
+        return _MASK
+    if isinstance(value, dict):
+        return {name: _MASK if _SECRET.search(name) else each for name, each in value.items()}
+    return value
 
 
 class ShownSetting(NamedTuple):
@@ -140,5 +152,5 @@ def describe_settings(
                 "default",
             )
             value = getattr(section, name)
-            shown = "********" if isinstance(value, SecretStr) else str(value)
+            shown = str(_masked(value))
             yield ShownSetting(f"{section_name}.{name}", shown, source, field.description or "")

@@ -4,6 +4,7 @@ Ends with status 0 only if each subscriber got what Saxon says, and nothing else
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -26,6 +27,8 @@ from subscriptions.topics import TopicNames
 HERE = Path(__file__).parent
 ROUND = 150
 PATIENCE_SECONDS = 60.0
+_STOP_SECONDS = 120.0
+"""For the batch that is under way, Spark and Kafka, one after the other."""
 Published = dict[str, tuple[bytes, list[Wanted]]]
 """Each message by its place, with the subscriptions that there were for it."""
 
@@ -34,6 +37,7 @@ def main() -> int:
     """Run the demo; 0 if what arrived is what was expected."""
     view, names = View(), TopicNames()
     with ExitStack() as stack:
+        stack.callback(view.close)
         view.begin("xmlbroker up: Kafka, Spark and the broker, on this machine")
         started = time.monotonic()
         servers = stack.enter_context(running_broker())
@@ -60,11 +64,11 @@ def main() -> int:
                 published[place] = (data, list(wanted.values()))
                 times[place] = sent.timestamp
                 inbox.poll(milliseconds=10)
-                view.follow(inbox, names.prefix, len(published))
+                view.follow(inbox, names.prefix, times)
             expected = expectations(published, oracle)
-            wait_for(inbox, expected, view, names, len(published))
+            wait_for(inbox, expected, view, names, times)
             view.say(f"all there {time.monotonic() - began:.1f} s after the first was published")
-        view.rest(inbox, names.prefix, len(published))
+        view.rest(inbox, names.prefix, times)
         wrong = check(inbox, published, expected, oracle, view)
         median, slowest = latencies(inbox.letters, times)
         view.say(f"from published to delivered: {median:.0f} ms median, {slowest:.0f} ms p99")
@@ -73,9 +77,17 @@ def main() -> int:
 
 @contextmanager
 def running_broker() -> Iterator[str]:
-    """`xmlbroker up` in a process of its own; the address of its Kafka."""
-    command = [Path(sys.executable).parent / "xmlbroker", "--log-level", "warning", "up"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    """`xmlbroker up` in a process of its own; the address of its Kafka.
+
+    With no settings but the usual ones, whatever there is for another broker.
+    """
+    command = [Path(sys.executable).parent / "xmlbroker", "--config", os.devnull]
+    process = subprocess.Popen(
+        [*command, "--log-level", "warning", "up"],
+        env={name: each for name, each in os.environ.items() if not name.startswith("XMLBROKER_")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -84,7 +96,11 @@ def running_broker() -> Iterator[str]:
         yield json.loads(line)["bootstrap_servers"]
     finally:
         process.terminate()
-        process.wait(60)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         if process.stdout is not None:
             process.stdout.close()
 
@@ -175,13 +191,17 @@ def expectations(published: Published, oracle: Oracle) -> set[tuple[str, str]]:
 
 
 def wait_for(
-    inbox: Inbox, expected: set[tuple[str, str]], view: View, names: TopicNames, published: int
+    inbox: Inbox,
+    expected: set[tuple[str, str]],
+    view: View,
+    names: TopicNames,
+    times: dict[str, int],
 ) -> None:
     """Until so much has arrived, and nothing more comes."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while len(inbox.letters) < len(expected) and time.monotonic() < deadline:
         inbox.poll()
-        view.follow(inbox, names.prefix, published)
+        view.follow(inbox, names.prefix, times)
     for _ in range(5):
         inbox.poll()
 
@@ -215,4 +235,7 @@ def check(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,10 +1,12 @@
 """What arrives, as it arrives: the output topics of all subscribers and the dead letters."""
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from subscriptions.kafka_client import KafkaConsumer, TopicPartition, open_client
+
+_WINDOW_MS = 2000
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,20 @@ class Inbox:
         self._consumer.close()
 
 
-def latencies(letters: Iterable[Letter], published: dict[str, int]) -> tuple[float, float]:
+def rate(moments: Iterable[int]) -> float:
+    """How many a second there were in the last two seconds in which there were any."""
+    known = list(moments)
+    newest = max(known, default=0)
+    return sum(each > newest - _WINDOW_MS for each in known) / (_WINDOW_MS / 1000)
+
+
+def latencies(letters: Iterable[Letter], published: Mapping[str, int]) -> tuple[float, float]:
     """The median and the 99th percentile from published to written, in milliseconds."""
-    spent = sorted(letter.milliseconds - published[letter.source] for letter in letters)
+    spent = sorted(
+        letter.milliseconds - published[letter.source]
+        for letter in letters
+        if letter.source in published
+    )
     if len(spent) < 2:
         return 0.0, 0.0
     return statistics.median(spent), statistics.quantiles(spent, n=100)[98]

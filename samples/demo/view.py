@@ -1,13 +1,17 @@
 """What the terminal shows while the demo runs."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from samples.demo.inbox import Inbox
+from samples.demo.inbox import Inbox, latencies, rate
+
+Published = Mapping[str, int]
+"""The place of each message, and when it was published, in milliseconds."""
 
 
 class View:
@@ -25,7 +29,7 @@ class View:
         """The next chapter."""
         self.console.rule(title)
 
-    def follow(self, inbox: Inbox, prefix: str, published: int) -> None:
+    def follow(self, inbox: Inbox, prefix: str, published: Published) -> None:
         """Show how things stand."""
         if not self.console.is_terminal:
             return
@@ -34,16 +38,20 @@ class View:
             self._live.start()
         self._live.update(picture(inbox, prefix, published))
 
-    def rest(self, inbox: Inbox, prefix: str, published: int) -> None:
+    def rest(self, inbox: Inbox, prefix: str, published: Published) -> None:
         """Leave the last picture standing."""
+        self.close()
+        self.console.print(picture(inbox, prefix, published))
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
         if self._live is not None:
             self._live.stop()
             self._live = None
-        self.console.print(picture(inbox, prefix, published))
 
 
-def picture(inbox: Inbox, prefix: str, published: int) -> Group:
-    """Each subscriber with what it got last, and the dead letters."""
+def picture(inbox: Inbox, prefix: str, published: Published) -> Group:
+    """How much goes through, each subscriber with what it got last, and the dead letters."""
     table = Table("subscriber", "subscription", "got", "last", expand=True)
     for topic in sorted(inbox.topics):
         letters = inbox.of(topic)
@@ -60,6 +68,11 @@ def picture(inbox: Inbox, prefix: str, published: int) -> Group:
     for letter in inbox.of(f"{prefix}.dead-letters"):
         detail = Text(letter.headers["xb-error-detail"], overflow="ellipsis", no_wrap=True)
         dead.add_row(letter.source, letter.headers["xb-error"], detail)
-    delivered = sum(1 for letter in inbox.letters if "xb-id" in letter.headers)
-    line = f"{published} messages published, {delivered} results delivered"
+    delivered = [letter.milliseconds for letter in inbox.letters if "xb-id" in letter.headers]
+    median, slowest = latencies(inbox.letters, published)
+    line = (
+        f"{len(published)} messages published ({rate(published.values()):.0f} a second), "
+        f"{len(delivered)} results delivered ({rate(delivered):.0f} a second), "
+        f"{median:.0f} ms after that (p99 {slowest:.0f} ms)"
+    )
     return Group(line, table, dead)

@@ -3,8 +3,8 @@
 Left alone they would write to the terminal in a form of their own, between our lines and into our
 JSON. So both outputs of the JVM go into a pipe, and a thread reads it: an event of log4j becomes a
 record of the logger with its Java name, at its level; any other line is a warning of the logger
-`spark.output`, or a debug message once Spark is being stopped: its workers then complain about
-pipes that were closed on purpose.
+`spark.output`. While something is being stopped all are debug messages: workers complain about
+pipes that were closed on purpose, and Spark about a batch that was not begun.
 """
 
 import json
@@ -32,7 +32,7 @@ class SparkLog:
         reading, self._writing = os.pipe()
         self._reading = os.fdopen(reading, encoding="utf-8", errors="replace")
         self._thread: threading.Thread | None = None
-        self._raw_level = logging.WARNING
+        self._is_ending = False
 
     @property
     def writing_end(self) -> int:
@@ -55,8 +55,12 @@ class SparkLog:
             return self._reading.read().strip()
 
     def expect_the_end(self) -> None:
-        """Take what workers print for of no interest: Spark is about to be stopped."""
-        self._raw_level = logging.DEBUG
+        """Take what is said from here on for of no interest: Spark is about to be stopped."""
+        self._is_ending = True
+
+    def expect_no_end(self) -> None:
+        """Take it seriously again."""
+        self._is_ending = False
 
     def join(self) -> None:
         """Wait until the last line has been logged."""
@@ -66,11 +70,11 @@ class SparkLog:
     def _log_lines(self) -> None:
         with self._reading:
             for line in self._reading:
-                log_line(line.rstrip(), self._raw_level)
+                log_line(line.rstrip(), is_ending=self._is_ending)
 
 
-def log_line(line: str, raw_level: int) -> None:
-    """Log one line of the JVM's output; `raw_level` is for lines that have none of their own."""
+def log_line(line: str, *, is_ending: bool = False) -> None:
+    """Log one line of the JVM's output, at its level, unless all of it is about the end."""
     if not line or line.startswith(NOISE):
         return
     try:
@@ -79,6 +83,5 @@ def log_line(line: str, raw_level: int) -> None:
         level = LEVELS[event["level"]]
         text = "\n".join(event[part] for part in ("message", "exception") if event.get(part))
     except (ValueError, KeyError, TypeError, RecursionError):
-        logging.getLogger(RAW_OUTPUT).log(raw_level, "%s", line)
-    else:
-        logger.log(level, "%s", text.rstrip())
+        level, logger, text = logging.WARNING, logging.getLogger(RAW_OUTPUT), line
+    logger.log(logging.DEBUG if is_ending else level, "%s", text.rstrip())

@@ -137,9 +137,9 @@ class JobProcess:
         """Its exit status."""
         return self.process.wait(seconds)
 
-    def stop(self) -> int:
-        """Stop it as systemd does, with all of its group."""
-        os.killpg(self.process.pid, signal.SIGTERM)
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Stop it as systemd does, or as Ctrl-C, with all of its group."""
+        os.killpg(self.process.pid, number)
         return self.await_end()
 
     def log(self) -> str:

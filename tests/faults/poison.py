@@ -64,6 +64,9 @@ POISON: dict[str, Message] = {
     "10,001 names": Message(
         b"<a>%s</a>" % b"".join(b"<n%d/>" % n for n in range(10_000)), "too-many-names"
     ),
+    "a name of a header with more bytes than characters": Message(
+        b"no XML", "not-well-formed", headers=[("\N{EURO SIGN}" * 1_500_000, b"")]
+    ),
     "10,001 namespaces": Message(
         b"<a>%s</a>" % b"".join(b'<b xmlns="u%d"/>' % n for n in range(10_001)),
         "too-many-namespaces",

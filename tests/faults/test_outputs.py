@@ -1,5 +1,11 @@
 """Output topics that are deleted, or take less than a result (F7)."""
 
+import threading
+from collections.abc import Iterable
+
+import pytest
+
+from subscriptions.topics import TopicAdmin
 from tests.faults.bench import Bench, is_in_batch
 from tests.faults.traffic import Message, wait_until
 
@@ -41,6 +47,38 @@ def test_a_subscriber_leaves_and_takes_the_topic_along(bench: Bench) -> None:
             bench.scenario.come_to_rest(job)
     leaving = frozenset(f"leaving{number}" for number in range(3))
     bench.scenario.verify(repeated_batches=3, may_lack=leaving)
+
+
+def test_a_topic_that_is_deleted_in_a_write_can_not_be_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F7: its subscriber is suspended, and the write that waits for it is given up: Kafka's
+    producer would wait for ten minutes, four times.
+    """
+    bench.subscribe_some()
+    bench.traffic.subscribe("unlucky/all", "//*")
+    topic = f"{bench.traffic.prefix}.out.unlucky"
+    is_forbidden = threading.Event()
+    ensure = TopicAdmin.ensure_outputs
+
+    def ensure_outputs(admin: TopicAdmin, subscribers: Iterable[str]) -> dict[str, str]:
+        wanted = set(subscribers)
+        forbidden = wanted & {"unlucky"} if is_forbidden.is_set() else set()
+        return {**ensure(admin, wanted - forbidden), **dict.fromkeys(forbidden, "forbidden")}
+
+    monkeypatch.setattr(TopicAdmin, "ensure_outputs", ensure_outputs)
+    with bench.job(max_messages_per_batch=2_000) as job:
+        bench.publish(10)
+        bench.scenario.come_to_rest(job)
+        is_forbidden.set()
+        bench.publish(4_000)
+        wait_until(lambda: is_in_batch(bench.checkpoint), "a batch is under way")
+        bench.traffic.admin.delete_topics([topic])
+        bench.scenario.come_to_rest(job)
+        assert list(job.job.in_force.registry.suspended) == ["unlucky"]
+        bench.publish(20)
+        bench.scenario.come_to_rest(job)
+    bench.scenario.verify(repeated_batches=1, may_lack=frozenset({"unlucky"}))
 
 
 def test_results_that_are_too_large_for_their_topic(bench: Bench) -> None:

@@ -169,9 +169,10 @@ def test_its_kafka_is_killed_and_then_its_spark(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("stage", ["starting Spark", "building the engines"])
 def test_it_can_be_stopped_while_it_starts(
-    kafka: RunningKafka, topic_prefix: str, tmp_path: Path, stage: str
+    kafka: RunningKafka, topic_prefix: str, tmp_path: Path, stage: str, number: signal.Signals
 ) -> None:
     """With status 0, whatever call the signal interrupts, and without a trace."""
     log = tmp_path / "log"
@@ -179,6 +180,6 @@ def test_it_can_be_stopped_while_it_starts(
         wait_until(lambda: stage in job.log(), stage, PATIENCE_SECONDS)
         time.sleep(0.5)
         started = family(job.process.pid)
-        assert job.stop() == 0, job.log()
+        assert job.stop(number) == 0, job.log()
         assert "Traceback" not in job.log()
         wait_until(lambda: not any(map(is_alive, started)), "all have ended")

@@ -157,6 +157,22 @@ def test_publish_what_kafka_refuses(
     assert [each.value for each in records_of(settings, topic)] == [b"<a/>", b"<a/>"]
 
 
+def test_publish_to_what_the_broker_reads(
+    run: Run,
+    tmp_path: Path,
+    names: TopicNames,
+    settings: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    orders = f"{names.prefix}.orders"
+    with TopicAdmin(settings, names) as admin:
+        admin.ensure({orders: TopicSettings(partitions=1)})
+    monkeypatch.setenv("XMLBROKER_JOB__INPUT_TOPICS", json.dumps([orders]))
+    ran = run("publish", write(tmp_path, "a.xml", "<a/>"))
+    assert (ran.status, ran.err) == (0, f"1 message published to {orders}\n")
+    assert [each.value for each in records_of(settings, orders)] == [b"<a/>"]
+
+
 def test_publish_to_a_topic_that_is_not_there(run: Run, tmp_path: Path, names: TopicNames) -> None:
     document = write(tmp_path, "a.xml", b"<a/>")
     for topic in (f"{names.prefix}.none", "no topic"):
@@ -247,6 +263,10 @@ def test_subscribe_shows_the_answer_to_its_own_record(
                 "since": "2027-01-01T00:00:00Z",
             }
         ]
+        ran = run("unsubscribe", "acme/boks")
+        assert (ran.status, ran.out) == (1, "")
+        assert "there is no subscription acme/boks; `xmlbroker subscriptions acme`" in ran.err
+        assert run("unsubscribe", "acme/books").status == 1, "it is gone already"
     assert [each.key for each in seen] == [b"acme/books"] * 2
     assert json.loads(seen[0].value or b"") == {
         "query": "//book [price < 50]",
@@ -336,10 +356,10 @@ def test_a_copy_of_the_subscriptions_is_restored(
         written = {each.key: each.value for each in log.read(before)}
         assert written == {b"acme/two": b'{"query":"//two"}', b"acme/refused": encode(kept)}
         assert "0 of 3 subscriptions written" in run("admin", "restore", copy).err
-    other = write(tmp_path, "other.jsonl", '{"subscription": "acme/one"}\n')
-    ran = run("admin", "restore", other)
-    assert ran.status == 2
-    assert "line 1: this is no line of `xmlbroker subscriptions --json`" in ran.err
+    for text in (b'{"subscription": "acme/one"}\n', b'{"subscription": "acme/\xff"}\n'):
+        ran = run("admin", "restore", write(tmp_path, "other.jsonl", text))
+        assert ran.status == 2
+        assert "line 1: this is no line of `xmlbroker subscriptions --json`" in ran.err
 
 
 def test_subscriptions(

@@ -164,6 +164,7 @@ def test_dead_letters(run: Run, names: TopicNames, produce: Write) -> None:
         "detail": "[red]why[/red]\x1b",
         "subscription": None,
         "size": 5,
+        "is_omitted": False,
     }
     assert second["subscription"] == "acme/books"
     ran = run("dead-letters", "list", "--limit", "1")
@@ -217,6 +218,21 @@ def test_republish(
     assert None in {each.value for each in records_of(settings, names.messages)}
     ran = run("dead-letters", "republish", "--code", "other", "--yes")
     assert (ran.status, ran.err) == (0, "there is nothing to publish\n")
+
+
+def test_a_message_that_did_not_fit_into_the_dead_letters(
+    run: Run, names: TopicNames, settings: dict[str, object], produce: Write
+) -> None:
+    source = f"{names.messages}/0/3"
+    said = {"xb_source": source, "xb_error": "too-large", "xb_error_detail": "too many bytes"}
+    produce(names.dead_letters, None, key=b"k", xb_omitted_bytes="5000000", **said)
+    (listed,) = lines_of(run("dead-letters", "list", "--json").out)
+    assert (listed["size"], listed["is_omitted"]) == (5_000_000, True)
+    for command in (("show", source), ("republish", source, "--yes")):
+        ran = run("dead-letters", *command)
+        assert (ran.status, ran.out) == (1, "")
+        assert f"the message at {source} has 5,000,000 bytes" in ran.err
+    assert records_of(settings, names.messages) == []
 
 
 @pytest.mark.parametrize("topic", ["subscriptions", "out.acme", "shared-out.0"])

@@ -1,9 +1,11 @@
 """What Spark and Kafka say when a job ends, and what is made of it."""
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException
 
 from broker.errors import BrokerError
-from streaming_jobs.failures import explain_failure
+from streaming_jobs.failures import JobError, explain_failure, explained
 
 DIED = """An error occurred while calling o93.save.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 4 times
@@ -39,6 +41,12 @@ Caused by: java.io.EOFException
             "org.apache.kafka.common.errors.TimeoutException: Topic m not present",
             "kafka-unreachable",
         ),
+        ("ModuleNotFoundError: No module named 'lxml'", "package-missing"),
+        (
+            "org.apache.kafka.common.errors.RecordTooLargeException: The request included a "
+            "message larger than the max message size",
+            "record-too-large",
+        ),
         ("An error occurred while calling o93.save.\nsomething else\n", "job-failed"),
         ("", "job-failed"),
     ],
@@ -53,6 +61,17 @@ def test_an_error_of_ours_stays_what_it_is() -> None:
     through_spark = RuntimeError("…\nstreaming_jobs.pins.PinError: torn-pin: it can't be read\n…")
     explained = explain_failure(through_spark)
     assert (explained.code, explained.detail) == ("torn-pin", "it can't be read")
+
+
+def test_what_spark_raises_is_said_in_words() -> None:
+    with pytest.raises(JobError) as raised, explained():
+        raise Py4JNetworkError("Answer from Java side is empty")
+    assert raised.value.code == "spark-ended"
+    with pytest.raises(JobError) as raised, explained():
+        raise PySparkException("No space left on device")
+    assert raised.value.code == "disk-full"
+    with pytest.raises(ZeroDivisionError), explained():
+        raise ZeroDivisionError
 
 
 def test_the_detail_has_the_line_that_said_it() -> None:

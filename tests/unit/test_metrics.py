@@ -2,11 +2,14 @@
 
 import ast
 import json
+import socket
+import struct
 import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
 from streaming_jobs.health import HealthServer
@@ -98,6 +101,24 @@ def test_endpoints() -> None:
             assert b"xmlbroker_deliveries_total 0.0" in answer.read()
         assert get(f"{server.address}/top") == (200, {"version": 7, "not_ready": None})
         assert get_text(f"{server.address}/other")[0] == 404
+
+
+def test_checks_that_fail_and_clients_that_leave(capfd: pytest.CaptureFixture[str]) -> None:
+    """A check that can't be made is a no, and nothing is printed among the lines of the log."""
+
+    def fail() -> str | None:
+        raise ConnectionError("the JVM has ended")
+
+    with HealthServer(Metrics().registry, lambda: None, fail, dict) as server:
+        status, body = get(f"{server.address}/ready")
+        assert (status, body["reason"]) == (503, "it can't be found out: ConnectionError")
+        host, _, port = server.address.removeprefix("http://").rpartition(":")
+        for _ in range(5):
+            with socket.create_connection((host, int(port))) as leaving:
+                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                leaving.sendall(b"GET /met")
+        assert get(f"{server.address}/live")[0] == 200
+    assert capfd.readouterr().err == ""
 
 
 def get(address: str) -> tuple[int, dict[str, object]]:

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from broker.errors import BrokerError
 from streaming_jobs.checkpoint_lock import CheckpointLock
 from streaming_jobs.health import HealthServer
+from subscriptions.connection import KafkaSettings
 
 
 def test_a_metrics_port_that_is_taken() -> None:
@@ -27,3 +28,16 @@ def test_a_checkpoint_that_can_not_be_made(tmp_path: Path) -> None:
         pass
     assert raised.value.code == "checkpoint-not-made"
     assert "job.checkpoint" in raised.value.detail
+
+
+def test_certificates_that_can_not_be_read(tmp_path: Path) -> None:
+    """Kafka's client would say that no Kafka answers."""
+    absent, wrong = tmp_path / "absent.pem", tmp_path / "wrong.pem"
+    wrong.write_text("no certificate", encoding="utf-8")
+    for name in ("ssl_ca_file", "ssl_certificate_file"):
+        for file in (absent, wrong):
+            settings = KafkaSettings.model_validate({"security_protocol": "SSL", name: str(file)})
+            with pytest.raises(BrokerError) as raised:
+                settings.client_settings()
+            assert raised.value.code == "kafka-certificates"
+            assert f"kafka.{name}, {file}: " in raised.value.detail

@@ -160,7 +160,7 @@ def read_copy(file: Path) -> tuple[dict[bytes, bytes], list[str]]:
     """
     records: dict[bytes, bytes] = {}
     malformed: list[str] = []
-    with file.open(encoding="utf-8") as lines:
+    with file.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 listed = json.loads(line)

@@ -267,11 +267,15 @@ def bench_metrics(rounds: int, messages: int, as_json: bool) -> None:
 @click.option("--subscriptions", default=10_000, show_default=True, help="How many there are.")
 @click.option("--rate", default=500, show_default=True, help="Messages a second.")
 @click.option("--minutes", default=60.0, show_default=True, help="How long.")
-def bench_soak(*, subscriptions: int, rate: int, minutes: float) -> None:
+@AS_JSON
+def bench_soak(*, subscriptions: int, rate: int, minutes: float, as_json: bool) -> None:
     """A steady load with changing subscriptions for long: whether anything grows."""
     from xmlbroker.bench import soak  # noqa: PLC0415 - imports Spark
 
     figures: Any = soak.run(subscriptions, rate, minutes)
+    if as_json:
+        print_json(figures)
+        return
     samples = figures["samples"]
     table = Table("", "first", "last", "last quarter to first", title=f"{minutes:g} minutes")
     for name, growth in figures["growth"].items():

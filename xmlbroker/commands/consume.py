@@ -93,7 +93,7 @@ def consume(
                 _show(record, format_name)
                 shown += 1
     except KeyboardInterrupt:
-        sys.exit(0)
+        click.echo(err=True)
     if count is not None and shown < count:
         click.echo(f"{shown} of {count} results came", err=True)
         sys.exit(1)

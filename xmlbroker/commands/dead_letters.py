@@ -46,17 +46,23 @@ class DeadLetter:
     subscription: str | None
     """The one whose result can't be made; None if the fault is the message's."""
     size: int
+    """That of the message, also if it was too large to be here."""
+    is_omitted: bool
+    """Whether it is where it was published, and not here."""
     time: datetime
 
     @classmethod
     def of(cls, record: "Received") -> "DeadLetter":
         """The dead letter that a record of the topic is."""
+        omitted = record.header("xb-omitted-bytes") or ""
+        is_omitted = re.fullmatch("[0-9]{1,19}", omitted) is not None
         return cls(
             source=record.header("xb-source") or "",
             code=record.header("xb-error") or "",
             detail=record.header("xb-error-detail") or "",
             subscription=record.header("xb-subscription"),
-            size=len(record.value or b""),
+            size=int(omitted) if is_omitted else len(record.value or b""),
+            is_omitted=is_omitted,
             time=moment_of(record.timestamp_ms),
         )
 
@@ -159,6 +165,9 @@ def show_dead_letter(context: Context, *, source: str, servers: str | None) -> N
     for letter in faults.values():
         whose = "" if letter.subscription is None else f" ({letter.subscription})"
         click.echo(printable(f"{letter.code}: {letter.detail}{whose}"), err=True)
+    if any(letter.is_omitted for letter in faults.values()):
+        click.echo(_not_here(source, letter.size), err=True)
+        sys.exit(1)
     if data is None:
         click.echo("the message has no value", err=True)
     else:
@@ -209,14 +218,19 @@ def republish_dead_letters(
 
     with kafka.advised(), open_reader(kafka) as reader:
         ends = reader.ends()
-        chosen = choose(scan(reader, ends), set(sources), code)
-        for source in sources:
+        found = choose(scan(reader, ends), set(sources), code)
+        chosen = {source: each for source, each in found.items() if not each.letter.is_omitted}
+        for source, each in found.items():
             if source not in chosen:
+                failed += 1
+                click.echo(_not_here(source, each.letter.size), err=True)
+        for source in sources:
+            if source not in found:
                 failed += 1
                 click.echo(_absent(source), err=True)
         if not chosen:
             click.echo("there is nothing to publish", err=True)
-            sys.exit(1 if sources else 0)
+            sys.exit(1 if failed else 0)
         topics = Counter(_check_topic(each.letter, kafka.names) for each in chosen.values())
         if not yes:
             _confirm(chosen, topics)
@@ -293,6 +307,13 @@ def scan(reader: "TopicReader", ends: dict[int, int]) -> Iterator["Received"]:
     """All dead letters, up to where the topic ended."""
     reader.seek(reader.starts())
     return reader.until(ends)
+
+
+def _not_here(source: str, size: int) -> str:
+    return printable(
+        f"the message at {source} has {size:,} bytes, more than the topic of dead letters takes: "
+        "it is only there, as long as that topic keeps it"
+    )
 
 
 def _absent(source: str) -> str:

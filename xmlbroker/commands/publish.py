@@ -42,7 +42,7 @@ def _parse_headers(
 @click.command()
 @click.argument("documents", type=DOCUMENT, nargs=-1, required=True)
 @click.option("--lines", is_flag=True, help="Every line is a message; empty ones don't count.")
-@click.option("--topic", help="The topic to write to; without it, <prefix>.messages.")
+@click.option("--topic", help="The topic to write to; without it, the first that the broker reads.")
 @click.option("--key", help="The key of the messages: those of one key keep their order.")
 @click.option(
     "--header",
@@ -89,7 +89,8 @@ def publish(
         raise click.UsageError("standard input can be only one of the files")
     files = find_documents(documents)
     kafka = KafkaAccess.of(context, servers)
-    topic = topic if topic is not None else kafka.names.messages
+    if topic is None:
+        topic = next(iter(context.settings.job.input_topics), kafka.names.messages)
     key_bytes = None if key is None else key.encode("utf-8", "surrogateescape")
     report = _Report(topic, as_json)
     with kafka.advised(), TopicWriter(kafka.client_settings, report.take) as writer:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
+from pydantic import BaseModel
 from rich.console import Console
 
 from streaming_jobs.settings import JobSettings
+from subscriptions.connection import KafkaSettings
 from xmlbroker.context import Context, print_json
 from xmlbroker.kafka_access import KafkaAccess
 from xmlbroker.settings import Settings
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 Stop = Callable[[], None]
 Say = Callable[[str], None]
 Tend = Callable[[], None]
+Section = TypeVar("Section", bound=BaseModel)
+"""Some of the settings."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -46,8 +50,10 @@ def run(
     checkpoint: str | None,
 ) -> None:
     """Run the broker on a Kafka that is there, until Ctrl-C or SIGTERM."""
-    settings = changed(context.settings, bootstrap_servers, master, checkpoint)
-    run_job(settings, {})
+    kafka = checked(context.settings.kafka, bootstrap_servers=bootstrap_servers)
+    job = checked(context.settings.job, master=master, checkpoint=checkpoint)
+    with stopped_by_signals(_leave):
+        run_job(context.settings.model_copy(update={"kafka": kafka, "job": job}), {})
 
 
 @click.command()
@@ -72,13 +78,20 @@ def up(
         if data_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="xmlbroker-", ignore_cleanup_errors=True)
             data_dir = Path(stack.enter_context(temporary))
-        tend: Tend = _nothing_to_tend
+        given, tend = context.settings.kafka, _nothing_to_tend
         if bootstrap_servers is None:
-            kafka = start_kafka(stack, data_dir / "kafka")
-            bootstrap_servers, tend = kafka.bootstrap_servers, kafka.revive
-        settings = changed(
-            context.settings, bootstrap_servers, master, str(data_dir / "checkpoint")
-        )
+            own = start_kafka(stack, data_dir / "kafka")
+            tend = own.revive
+            # Whatever proves who we are to another Kafka, this one does not ask for it.
+            kafka = KafkaSettings(
+                bootstrap_servers=own.bootstrap_servers,
+                prefix=given.prefix,
+                shared_topics=given.shared_topics,
+            )
+        else:
+            kafka = checked(given, bootstrap_servers=bootstrap_servers)
+        job = checked(context.settings.job, master=master, checkpoint=data_dir / "checkpoint")
+        settings = context.settings.model_copy(update={"kafka": kafka, "job": job})
         run_job(settings, {"data_dir": str(data_dir)}, tend)
 
 
@@ -111,7 +124,6 @@ def run_job(settings: Settings, announced: dict[str, str], tend: Tend = _nothing
 
     limits = EngineLimits(settings.query, settings.message, settings.result)
     with ExitStack() as stack:
-        stack.enter_context(stopped_by_signals(_leave))
         with said("asking Kafka"), KafkaAccess(settings.kafka).advised():
             # A wrong address or password is known before Spark has taken its seconds to start.
             TopicAdmin(settings.kafka.client_settings()).close()
@@ -156,19 +168,10 @@ def spark_settings(job: JobSettings) -> dict[str, str]:
     return {"spark.executor.memory": job.executor_memory, **job.spark}
 
 
-def changed(
-    settings: Settings, bootstrap_servers: str | None, master: str | None, checkpoint: str | None
-) -> Settings:
-    """The settings with what the command line says."""
-    kafka = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
-    given = {"master": master, "checkpoint": checkpoint}
-    job = {name: value for name, value in given.items() if value is not None}
-    return settings.model_copy(
-        update={
-            "kafka": settings.kafka.model_copy(update=kafka),
-            "job": settings.job.model_copy(update=job),
-        }
-    )
+def checked(settings: Section, **given: object) -> Section:
+    """Settings with what the command line says of them, which is checked as a file's would be."""
+    said = {name: value for name, value in given.items() if value is not None}
+    return type(settings).model_validate({**settings.model_dump(), **said})
 
 
 def _leave() -> None:

@@ -140,8 +140,31 @@ def unsubscribe(
     servers: str | None,
 ) -> None:
     """Remove the subscription SUBSCRIBER/NAME. Results that are in its topic stay there."""
+    if not _is_registered(context, servers, key):
+        click.echo(
+            f"there is no subscription {key}; `xmlbroker subscriptions {key.subscriber}` lists "
+            "those that there are",
+            err=True,
+        )
+        sys.exit(1)
     answer = _write(context, servers, key, None, timeout if wait else None)
     _show(answer, key, {State.REMOVED}, timeout, as_json=as_json, wait=wait)
+
+
+def _is_registered(context: Context, servers: str | None, key: SubscriptionKey) -> bool:
+    """Whether there is something to remove: a misspelt name should not seem to be gone."""
+    from subscriptions.kafka_log import KafkaSubscriptionLog  # noqa: PLC0415 - Kafka's client
+
+    kafka = KafkaAccess.of(context, servers)
+    name, found = key.to_bytes(), False
+    with (
+        kafka.advised(),
+        KafkaSubscriptionLog(kafka.client_settings, kafka.names.subscriptions) as log,
+    ):
+        for record in log.read():
+            if record.key == name:
+                found = record.value is not None
+    return found
 
 
 def _write(
@@ -164,7 +187,10 @@ def _write(
             # What was said before the record was written is not about the record.
             statuses.seek(statuses.ends())
             version = log.append(key.to_bytes(), value)
-            return version, await_status(statuses, key, version, timeout)
+            try:
+                return version, await_status(statuses, key, version, timeout)
+            except KeyboardInterrupt:
+                return version, None
 
 
 def await_status(
@@ -205,8 +231,9 @@ def _show(
             click.echo(f"{key}: version {version}")
         if wait:
             click.echo(
-                f"The record is written, but no broker answered within {timeout:g} s. Is one "
-                f"running? `xmlbroker subscriptions {key.subscriber}` shows its answer later.",
+                f"The record is written, but no broker answered within {timeout:g} s, or before "
+                "you stopped waiting. Is one running? Its answer is shown by `xmlbroker "
+                f"subscriptions {key.subscriber}` later.",
                 err=True,
             )
         sys.exit(1 if wait else 0)

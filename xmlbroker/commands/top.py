@@ -5,6 +5,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -45,7 +47,11 @@ class BrokerUnreachableError(BrokerError):
 def top(context: Context, *, url: str | None, interval: float, once: bool, as_json: bool) -> None:
     """Watch a running broker: rates, lag, latency, who is slow, what was refused. Until Ctrl-C."""
     address = address_of(url, context.settings.job)
-    looks = look(address, interval, once=once)
+    with suppress(KeyboardInterrupt):
+        _show(look(address, interval, once=once), once=once, as_json=as_json)
+
+
+def _show(looks: Iterator[dict[str, Any]], *, once: bool, as_json: bool) -> None:
     if as_json:
         for data in looks:
             print_json(data)
@@ -69,8 +75,12 @@ def address_of(url: str | None, job: JobSettings) -> str:
                 "ready. With the setting job.metrics_port it is always the same."
             )
         url = f"http://{job.metrics_host}:{job.metrics_port}"
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme not in {"http", "https"} or not parts.netloc:
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        is_address = parts.scheme in {"http", "https"} and parts.netloc and parts.port != 0
+    except ValueError:  # half an IPv6 address, or a port that is no number
+        is_address = False
+    if not is_address:
         raise click.UsageError(f"`{url}` is no address: http://host:port")
     path = parts.path.rstrip("/").removesuffix("/metrics")
     return urlunsplit((parts.scheme, parts.netloc, f"{path}/top", "", ""))
@@ -96,7 +106,7 @@ def ask(address: str) -> dict[str, Any]:
         # The scheme was checked: it is HTTP.
         with urllib.request.urlopen(address, timeout=_ANSWER_SECONDS) as answer:
             data = json.load(answer)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None) or error
         raise BrokerUnreachableError(
             "broker-unreachable", f"no broker answers at {address}: {reason}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from broker.errors import BrokerError
+from streaming_jobs.settings import local_if_file
 from subscriptions.errors import TopicError
 from subscriptions.model import State, written
 from xmlbroker.commands.dead_letters import parse_source
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 
 SUSPENDED = State.SUSPENDED.value
+
+_CLOCKS_DIFFER_MS = 60 * 60 * 1000
+_CLOCKS_OF_CLUSTERS_DIFFER_MS = 60 * 1000
+"""Those of the machines of one cluster, which are looked after together."""
 
 
 class TraceError(BrokerError):
@@ -61,7 +66,6 @@ class Trace:
 @click.argument("source", type=parse_source)
 @click.option(
     "--checkpoint",
-    type=click.Path(path_type=Path),
     help="The job's checkpoint, in place of the setting job.checkpoint: it says which batch had "
     "the message, with which version of the subscriptions.",
 )
@@ -69,7 +73,7 @@ class Trace:
 @BOOTSTRAP_SERVERS
 @click.pass_obj
 def trace(
-    context: Context, *, source: str, checkpoint: Path | None, as_json: bool, servers: str | None
+    context: Context, *, source: str, checkpoint: str | None, as_json: bool, servers: str | None
 ) -> None:
     """Tell where the message at SOURCE, topic/partition/offset, went.
 
@@ -96,7 +100,7 @@ def follow(context: Context, kafka: KafkaAccess, source: str, checkpoint: Path |
     record = read_source(kafka, source)
     published = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
     judged: Judged | None = None
-    directory = Path(checkpoint)
+    directory = Path(local_if_file(checkpoint))
     if (directory / "offsets").is_dir():
         history = BatchHistory(directory)
         judged = history.find(record.topic, record.partition, record.offset)
@@ -109,7 +113,8 @@ def follow(context: Context, kafka: KafkaAccess, source: str, checkpoint: Path |
     limits = EngineLimits(settings.query, settings.message, settings.result)
     version, subscriptions, suspended = in_force(kafka, judged, limits)
     outcome = outcome_of(source, record.value, subscriptions, limits)
-    rows = look_for(kafka, record, source, outcome, suspended)
+    since = earliest(record.timestamp_ms, judged)
+    rows = look_for(kafka, since, source, outcome, suspended)
     return Trace(
         source,
         published,
@@ -119,6 +124,16 @@ def follow(context: Context, kafka: KafkaAccess, source: str, checkpoint: Path |
         judged is not None,
         rows,
     )
+
+
+def earliest(published_ms: int, judged: "Judged | None") -> int:
+    """The time before which there is no result of a message. It has the publisher's clock, results
+    have the broker's, and so has the batch.
+    """
+    if judged is None:
+        return published_ms - _CLOCKS_DIFFER_MS
+    begun = int(judged.pin.moment.timestamp() * 1000)
+    return min(published_ms, begun - _CLOCKS_OF_CLUSTERS_DIFFER_MS)
 
 
 def state_of(outcome: "Outcome", rows: list[dict[str, Any]]) -> str:
@@ -202,7 +217,7 @@ def in_force(
 
 def look_for(
     kafka: KafkaAccess,
-    record: "Received",
+    since: int,
     source: str,
     outcome: "Outcome",
     suspended: Collection[str] = (),
@@ -213,7 +228,7 @@ def look_for(
     """
     names = kafka.names
     if outcome.refused is not None:
-        letters = scan(kafka, names.dead_letters, record, source)
+        letters = scan(kafka, names.dead_letters, since, source)
         code = outcome.refused.code
         found = next((each for each in letters if each.header("xb-error") == code), None)
         return [
@@ -226,12 +241,12 @@ def look_for(
     rows = [
         row
         for topic, wanted in by_topic.items()
-        for row in _rows_of(wanted, scan(kafka, topic, record, source))
+        for row in _rows_of(wanted, scan(kafka, topic, since, source))
     ]
     lost = {row["subscription"]: row for row in rows if row["found"] is None}
     if lost:
         # Results that don't fit into their topic are refused only when they are to be written.
-        for letter in scan(kafka, names.dead_letters, record, source):
+        for letter in scan(kafka, names.dead_letters, since, source):
             row = lost.get(letter.header("xb-subscription"))
             if row is not None:
                 row["found"] = place_of(letter)
@@ -266,14 +281,14 @@ def _rows_of(wanted: Iterable["Expected"], records: Iterable["Received"]) -> lis
     return rows
 
 
-def scan(kafka: KafkaAccess, topic: str, record: "Received", source: str) -> Iterable["Received"]:
-    """The records of a topic that came of a message; none is older than it."""
+def scan(kafka: KafkaAccess, topic: str, since: int, source: str) -> Iterable["Received"]:
+    """The records of a topic that came of a message; none is older than so many milliseconds."""
     from xmlbroker.topic_reader import TopicReader  # noqa: PLC0415 - imports Kafka's client
 
     try:
         with TopicReader(kafka.client_settings, topic) as reader:
             ends = reader.ends()
-            reader.seek(reader.at_time(record.timestamp_ms))
+            reader.seek(reader.at_time(since))
             return [each for each in reader.until(ends) if each.header("xb-source") == source]
     except TopicError as error:
         if error.code == "topic-missing":

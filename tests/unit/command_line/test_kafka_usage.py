@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from streaming_jobs.history import Judged
+from streaming_jobs.pins import Pin
 from subscriptions.log import LogRecord
 from subscriptions.model import State, Status
 from tests.unit.command_line.conftest import Run
@@ -15,6 +17,7 @@ from tests.unit.command_line.test_match import write
 from xmlbroker.commands.consume import as_data, pretty, without_duplicates
 from xmlbroker.commands.dead_letters import choose, newest
 from xmlbroker.commands.subscriptions import combine
+from xmlbroker.commands.trace import earliest
 from xmlbroker.topic_reader import Received
 
 # Nobody listens there: a command that asks Kafka fails in another way than the tests expect.
@@ -33,6 +36,10 @@ NOWHERE = ("--bootstrap-servers", "127.0.0.1:1")
         (("publish", ".", *NOWHERE), "there is no .xml file"),
         (("publish", "-", "--bootstrap-servers", "kafka"), "`kafka` is no address"),
         (("publish", "-", "--bootstrap-servers", "kafka:9092,"), "`` is no address"),
+        (("run", "--bootstrap-servers", "kafka:abc"), "`kafka:abc` is no address"),
+        (("up", "--bootstrap-servers", "kafka:"), "`kafka:` is no address"),
+        (("top", "--url", "http://["), "`http://[` is no address"),
+        (("top", "--url", "http://127.0.0.1:PORT/metrics"), "is no address"),
         (("subscribe", "acme/books"), "Missing option '--query'"),
         (("subscribe", "books", "--query", "-"), "`books` is no subscriber/subscription"),
         (("subscribe", "Acme/books", "--query", "-"), "`Acme` is no id"),
@@ -202,3 +209,13 @@ def test_a_status_is_about_one_version() -> None:
     }
     assert listed["acme/old"].record == {"query": "//c"}
     assert listed["acme/odd"].record is None
+
+
+def test_results_are_looked_for_by_the_broker_s_clock() -> None:
+    """That of the publisher may be ahead: then a result seems to be older than its message."""
+    begun = datetime(2027, 1, 1, tzinfo=UTC)
+    judged = Judged(batch=3, pin=Pin(7, "", begun.isoformat()), is_committed=True)
+    written = int(begun.timestamp() * 1000)
+    assert earliest(written + 5_000, judged) <= written
+    assert earliest(written - 5_000_000, judged) == written - 5_000_000
+    assert earliest(written + 5_000, None) <= written

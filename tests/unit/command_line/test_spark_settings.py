@@ -7,7 +7,7 @@ import pytest
 from streaming_jobs.settings import JobSettings
 from tests.unit.command_line.conftest import Run
 from tests.unit.command_line.test_settings import shown
-from xmlbroker.commands.run import spark_settings
+from xmlbroker.commands.run import checked, spark_settings
 
 
 def test_from_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +32,15 @@ def test_a_checkpoint_by_its_address() -> None:
     """On this machine it is guarded against a second job, however it is named."""
     assert JobSettings(checkpoint="file:///data/a%20b").checkpoint == Path("/data/a b")
     assert JobSettings(checkpoint="hdfs://host/c").checkpoint == "hdfs://host/c"
+    named = checked(JobSettings(), checkpoint="file:///data/c", master=None)
+    assert named.checkpoint == Path("/data/c"), "on the command line, too"
+    assert named.master == JobSettings().master
+
+
+def test_what_is_secret_is_told_by_its_name(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = '{"spark.hadoop.fs.s3a.secret.key": "s1", "spark.hadoop.fs.s3a.access.key": "s2"}'
+    monkeypatch.setenv("XMLBROKER_JOB__SPARK", keys)
+    value, _ = shown(run)["job.spark"]
+    assert "spark.hadoop.fs.s3a.secret.key" in value
+    assert "s1" not in value
+    assert "s2" not in value
