@@ -41,6 +41,7 @@ from subscriptions.registry import Registry
 _LOGGER = logging.getLogger(__name__)
 _WARM_AFTER_SECONDS = 20.0
 _STOP_SECONDS = 60.0
+_STOP_WITHOUT_KAFKA_SECONDS = 5.0
 _RETRY_SECONDS = 2.0
 
 Say = Callable[[str], None]
@@ -217,7 +218,8 @@ class BrokerJob:
         """In the middle of a batch, Spark would leave it to be done again. If there are messages
         for another batch, that one ends the stream.
         """
-        deadline = time.monotonic() + _STOP_SECONDS
+        patience = _STOP_SECONDS if self._trouble is None else _STOP_WITHOUT_KAFKA_SECONDS
+        deadline = time.monotonic() + patience
         while query.isActive and time.monotonic() < deadline:
             status = query.status
             if not status["isTriggerActive"] or not status["isDataAvailable"]:
@@ -268,6 +270,7 @@ class BrokerJob:
                 self._write(messages, selected)
             except Py4JJavaError as error:
                 self.metrics.retried_writes.inc()
+                self._sink.start_anew()
                 selected = self.in_force.without_failed(selected, error)
             else:
                 return

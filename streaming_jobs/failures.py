@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from broker.errors import BrokerError
@@ -115,14 +115,14 @@ def explained() -> Iterator[None]:
     """Let errors of Spark's be said in words."""
     try:
         yield
-    except (Py4JNetworkError, ConnectionError):
+    except (Py4JJavaError, PySparkException) as error:
+        raise explain_failure(error) from None
+    except (Py4JError, ConnectionError):  # no answer of Java's, but none at all
         raise JobError(
             "spark-ended",
             "Spark's JVM has ended: it was killed, or had not enough memory. Nothing was skipped; "
             "start again, and it goes on where it stopped",
         ) from None
-    except (Py4JError, PySparkException) as error:
-        raise explain_failure(error) from None
 
 
 def _line_of(text: str, place: int) -> str:

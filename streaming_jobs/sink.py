@@ -1,6 +1,6 @@
 """Where the job writes: a topic for each row, results and dead letters in one write."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame
 
@@ -28,6 +28,9 @@ takes: Kafka's producer would cut it into parts that are no smaller, again and a
 and a flush would not wait for them (KAFKA-19479). So they are not larger than what hardly a topic
 is ever made to take less than, and smaller if there is one that does."""
 
+_METADATA_MS = 5 * 60_000
+"""Kafka's own default."""
+
 _LINGER_MS = 50
 """How long a batch waits for more. At the end of a task nothing waits: a task that takes less than
 this sends all of it then."""
@@ -35,6 +38,9 @@ this sends all of it then."""
 
 class Sink:
     """Writes the rows of batches to a Kafka."""
+
+    _failures: ClassVar = 0
+    """Of all sinks of this process: they share Spark's producers."""
 
     def __init__(self, kafka: KafkaSettings, max_record_bytes: int) -> None:
         self._options = {
@@ -51,6 +57,15 @@ class Sink:
         self._in_java: Any = None
         """The options as the JVM has them: one by one they would be a call each, every batch."""
 
+    def start_anew(self) -> None:
+        """Have other producers write what follows, after a write that failed.
+
+        A write is done when its producer has nothing left, and this one may have records for a
+        topic that is gone. What else it has, it goes on writing: it is a beginning of what comes
+        again, so order holds.
+        """
+        Sink._failures += 1
+
     def write(self, rows: DataFrame, batch_bytes: int) -> None:
         """Write rows of topic, key, value and headers: the one action of a batch."""
         if self._in_java is None:
@@ -59,6 +74,8 @@ class Sink:
             for name, value in self._options.items():
                 self._in_java.put(name, value)
         writer = rows.write.format("kafka").option("kafka.batch.size", str(batch_bytes))
+        # Spark has a producer for each set of options, and a millisecond makes no difference here.
+        writer = writer.option("kafka.metadata.max.age.ms", str(_METADATA_MS + Sink._failures))
         # As `DataFrameWriter.options` and `save` do it, for which there is no public way.
         writer._jwrite.options(self._in_java).save()  # noqa: SLF001
 

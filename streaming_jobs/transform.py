@@ -191,8 +191,8 @@ class Work:
     ) -> None:
         """The record itself, with the reason: for all, or for one subscription.
 
-        One that does not fit into the topic of dead letters stays where it is, as `xb-source` says:
-        a batch that can't be written would be tried for ever.
+        One that does not fit into the topic of dead letters is without its headers there, or stays
+        where it is, as `xb-source` says: a batch that can't be written would be tried for ever.
         """
         headers = Headers(
             ("xb-source", "xb-error", "xb-error-detail"),
@@ -201,15 +201,16 @@ class Work:
         if recipient is not None:
             headers += Headers(("xb-subscription",), (recipient.subscription,))
         key, value, topic = source.key, source.value, self._transform.names.dead_letters
-        whole = headers + source.headers
-        size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"") + whole.size()
         transform = self._transform
-        if size <= transform.largest_records.get(topic, transform.max_record_bytes):
-            headers = whole
-        else:
+        largest = transform.largest_records.get(topic, transform.max_record_bytes)
+        message = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+        whole = headers + source.headers
+        if message + whole.size() > largest:
+            omitted = str(len(source.headers.names)).encode()
+            whole = headers + Headers(("xb-omitted-headers",), (omitted,))
+        if message + whole.size() > largest:
             omitted = str(len(value or b"")).encode()
-            headers += Headers(("xb-omitted-bytes",), (omitted,))
-            key = value = None
-            size = _RECORD_OVERHEAD + headers.size()
-        self._rows.add(topic, key, value, headers, size)
+            whole = headers + Headers(("xb-omitted-bytes",), (omitted,))
+            key, value, message = None, None, _RECORD_OVERHEAD
+        self._rows.add(topic, key, value, whole, message + whole.size())
         self.tally.refused(error.code, source.place.decode(), recipient)

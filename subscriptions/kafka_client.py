@@ -192,6 +192,8 @@ def translated_errors(settings: ClientSettings, topic: str | None = None) -> Ite
     except errors.UnknownTopicOrPartitionError as error:
         raise topic_missing(topic or "?") from error
     except errors.KafkaError as error:
+        if error.retriable:  # a time-out, or another broker's turn
+            raise KafkaUnreachableError(servers_of(settings), str(error)) from error
         where = "" if topic is None else f" ({topic})"
         raise KafkaError("kafka-error", f"{error}{where}") from error
 

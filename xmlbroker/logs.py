@@ -41,6 +41,8 @@ def configure_logging(settings: LogSettings) -> None:
         handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=settings.level.upper(), handlers=[handler], force=True)
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    # What it says of errors in a batch, Spark says too, and so do we, in words.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
     # It warns again and again of what is raised as an error, too, and then said once by us.
     # Below warnings it logs its configuration, passwords included.
     is_debugging = settings.level == "debug"

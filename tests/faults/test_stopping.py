@@ -1,6 +1,13 @@
-"""Jobs that are stopped on purpose: between two batches, however many messages wait."""
+"""Jobs that are stopped on purpose: between two batches if that can be."""
 
-from tests.faults.bench import Bench
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from streaming_jobs.local.kafka_broker import EmbeddedKafka
+from tests.faults.bench import Bench, is_in_batch
 from tests.faults.traffic import wait_until
 
 
@@ -22,3 +29,30 @@ def test_a_job_with_a_backlog_is_stopped_between_two_batches(bench_without_spark
         bench.scenario.come_to_rest(job)
         assert job.stop() == 0
     bench.scenario.verify()
+
+
+@pytest.mark.slow
+def test_a_job_whose_kafka_does_not_answer_is_stopped(tmp_path: Path) -> None:
+    """Its batch can't be finished: it comes again."""
+    with EmbeddedKafka(tmp_path / "kafka") as kafka:
+        bench = Bench(None, kafka.bootstrap_servers, "frozen", tmp_path)
+        assert kafka.pid is not None
+        with bench.traffic:
+            bench.traffic.make_topics()
+            bench.subscribe_some()
+            with bench.process() as job:
+                assert job.await_ready(), job.log()[-3000:]
+                bench.publish(3_000)
+                bench.traffic.settle()
+                wait_until(lambda: is_in_batch(bench.checkpoint), "a batch is under way")
+                os.killpg(kafka.pid, signal.SIGSTOP)
+                try:
+                    wait_until(lambda: "waiting for Kafka" in job.log(), "it is seen", 120)
+                    assert job.stop() == 0, job.log()[-3000:]
+                finally:
+                    os.killpg(kafka.pid, signal.SIGCONT)
+            with bench.process() as job:
+                assert job.await_ready(), job.log()[-3000:]
+                bench.scenario.come_to_rest(job)
+                assert job.stop() == 0
+            bench.scenario.verify(repeated_batches=1)

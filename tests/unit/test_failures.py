@@ -1,7 +1,7 @@
 """What Spark and Kafka say when a job ends, and what is made of it."""
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from broker.errors import BrokerError
@@ -64,9 +64,10 @@ def test_an_error_of_ours_stays_what_it_is() -> None:
 
 
 def test_what_spark_raises_is_said_in_words() -> None:
-    with pytest.raises(JobError) as raised, explained():
-        raise Py4JNetworkError("Answer from Java side is empty")
-    assert raised.value.code == "spark-ended"
+    for error in (Py4JNetworkError("Answer from Java side is empty"), Py4JError("o382.isActive")):
+        with pytest.raises(JobError) as raised, explained():
+            raise error
+        assert raised.value.code == "spark-ended"
     with pytest.raises(JobError) as raised, explained():
         raise PySparkException("No space left on device")
     assert raised.value.code == "disk-full"

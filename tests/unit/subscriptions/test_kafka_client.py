@@ -120,6 +120,8 @@ def test_a_connection_that_is_closed_before_all_is_sent_is_closed() -> None:
         (errors.SaslAuthenticationFailedError(), KafkaAuthenticationError, "kafka-authentication"),
         (errors.UnsupportedSaslMechanismError(), KafkaAuthenticationError, "kafka-authentication"),
         (errors.OffsetOutOfRangeError("x"), KafkaError, "kafka-error"),
+        (errors.RequestTimedOutError("x"), KafkaUnreachableError, "kafka-unreachable"),
+        (errors.NotControllerError("x"), KafkaUnreachableError, "kafka-unreachable"),
     ],
 )
 def test_errors_in_our_words(raised: Exception, kind: type[KafkaError], code: str) -> None:
