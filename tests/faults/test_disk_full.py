@@ -14,6 +14,13 @@ from tests.faults.traffic import Message, Traffic
 from tests.live import RunningKafka
 
 
+def publish_until_it_ends(bench: Bench, job: JobProcess) -> None:
+    while job.is_alive:
+        bench.publish(5)
+        bench.scenario.batches.collect()
+        time.sleep(0.1)  # the oracle has to answer all of them, too
+
+
 @pytest.mark.slow
 def test_the_disk_of_the_checkpoint_is_full(
     kafka: RunningKafka, topic_prefix: str, tmp_path: Path
@@ -38,17 +45,13 @@ def test_the_disk_of_the_checkpoint_is_full(
                 bench.scenario.come_to_rest(first)
                 # Enough for some files of the next batches, but not for all of one of them.
                 disk.fill(but=4096 * bench.scenario.rng.randrange(12))
-                while first.is_alive:
-                    bench.publish(5)
-                    bench.scenario.batches.collect()
+                publish_until_it_ends(bench, first)
                 assert first.await_end() == 1
                 assert "disk-full: there is no space left" in first.log()
             with job() as second:
                 # What little is left may be enough for the batch that comes again, but not for all.
                 second.await_ready()
-                while second.is_alive:
-                    bench.publish(5)
-                    bench.scenario.batches.collect()
+                publish_until_it_ends(bench, second)
                 assert second.await_end() == 1
                 assert second.log().count("disk-full: there is no space left") == 2
             disk.make_space()
