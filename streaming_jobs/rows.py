@@ -35,10 +35,9 @@ class Headers(NamedTuple):
         return values + _bytes_of(self.names) + 4 * len(self.names)
 
 
-@lru_cache(maxsize=16)
 def _bytes_of(names: tuple[str, ...]) -> int:
     """How many bytes names have in UTF-8: they are the publishers', and may be any."""
-    return sum([len(name.encode("utf-8", "replace")) for name in names])
+    return sum([len(n) if n.isascii() else len(n.encode("utf-8", "replace")) for n in names])
 
 
 class Rows:

@@ -112,9 +112,11 @@ def end_expected() -> Iterator[None]:
     """While a stream is ended on purpose, what Spark says about that is of no interest."""
     if _log:
         _log.expect_the_end()
-    yield
-    if _log:
-        _log.expect_no_end()
+    try:
+        yield
+    finally:
+        if _log:
+            _log.expect_no_end()
 
 
 def stop_spark(session: SparkSession) -> None:
@@ -197,9 +199,11 @@ def _own_interrupt() -> Iterator[None]:
     """
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)
-    yield
-    if is_main:
-        signal.signal(signal.SIGINT, before)
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
