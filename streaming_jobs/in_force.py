@@ -4,6 +4,7 @@ The job's main thread keeps them up to date, and batches use them on a thread of
 lock.
 """
 
+import gc
 import logging
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from broker.loading import keep_loaded
 from streaming_jobs.failures import explain_failure
 from streaming_jobs.output_watch import OutputWatch
 from streaming_jobs.pins import Pin, pins_of
@@ -32,6 +34,9 @@ _POLL_SECONDS = 0.2
 _REST = 2.0
 """When there are many changes at once, so much longer than taking some takes they are left alone: a
 third of a core's time is enough for them, the rest is for messages."""
+
+_UNKEPT = 5_000
+"""After so many changes the collector is told again to pass over what is loaded."""
 
 
 class Selected(NamedTuple):
@@ -88,6 +93,9 @@ class InForce:
         """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._in_batch: frozenset[str] | None = None
         """Those who get results of the batch that is under way."""
+        self._kept_version = -1
+        """When the collector was last told to pass over what is loaded."""
+        stack.callback(gc.unfreeze)
         self._follow_seconds = 0.0
         """How long `follow` took the last time."""
 
@@ -107,6 +115,7 @@ class InForce:
         self.registry.catch_up(progress)
         self._snapshots.replace(self.registry.active)
         self._outputs.measure(self._snapshots.subscribers)
+        self._keep_loaded()
 
     def follow(self) -> None:
         """Take some of the changes that there are now, and look after the output topics."""
@@ -114,7 +123,13 @@ class InForce:
             started = time.monotonic()
             self._follow_registry()
             self._watch_outputs()
+            if self.registry.version > self._kept_version + _UNKEPT:
+                self._keep_loaded()
             self._follow_seconds = time.monotonic() - started
+
+    def _keep_loaded(self) -> None:
+        keep_loaded()
+        self._kept_version = self.registry.version
 
     @property
     def pause_seconds(self) -> float:

@@ -30,7 +30,6 @@ class _WarmUp:
         for batch in batches:
             counts: Counts = {}
             engine_at(self.snapshot, self.limits, self.names, counts)
-            pa.array([0])  # for its first one pyarrow imports pandas, which takes a second
             self.counts.add(counts)
             time.sleep(_LINGER_SECONDS)
             yield batch

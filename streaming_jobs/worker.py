@@ -9,10 +9,12 @@ import time
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
+import pyarrow as pa
+
 from broker.engine import Engine
 from broker.errors import QueryError
 from broker.limits import MessageLimits, QueryLimits, ResultLimits
-from broker.loading import uncollected
+from broker.loading import keep_loaded, uncollected
 from broker.message_factory import OutputFormat
 from broker.query import parse
 from streaming_jobs.delivery_ids import id_of_subscription
@@ -28,6 +30,9 @@ _GARBAGE = 50_000
 
 _SETTLED = 100
 """After so many tasks, what an engine has learned of the feed is taken to stay."""
+
+_SETTLED_FIRST = 10
+"""By then it has learned most of it."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ class EngineState:
         but not over what it has let go of.
         """
         self._uses += 1
-        if self._uses % _SETTLED:
+        if self._uses % _SETTLED and self._uses != _SETTLED_FIRST:
             return
         if self.engine.renewals != self._renewals:
             self._renewals = self.engine.renewals
@@ -150,14 +155,14 @@ def engine_at(
         _state = state = None  # free the old one before the new one is built
         gc.unfreeze()
         gc.collect()
+        pa.array([0])  # for its first one pyarrow imports pandas, which takes a second and stays
         with uncollected():
             state = EngineState(snapshot, limits, names)
             followed = state.follow(snapshot)
         assert followed, "a snapshot leads from its base to itself"
         # Spark collects all garbage after each task: it need not walk over what stays. And Python
         # need not look for garbage while messages come and go: what they leave is freed at once.
-        gc.collect()
-        gc.freeze()
+        keep_loaded()
         gc.set_threshold(_GARBAGE, 20, 100)
         _state = state
         if counts is not None:
