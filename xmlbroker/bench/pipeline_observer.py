@@ -10,10 +10,7 @@ from xmlbroker.bench.pipeline_load import PUBLISHED
 
 def observe(servers: str, topics: list[str], idle_seconds: float) -> list[float]:
     """The milliseconds from sent to received of all records that come, until none does."""
-    # A few milliseconds late rather than asking all the time.
-    consumer = open_client(
-        KafkaConsumer, {"bootstrap_servers": servers}, fetch_max_wait_ms=20, fetch_min_bytes=100_000
-    )
+    consumer = open_client(KafkaConsumer, {"bootstrap_servers": servers})
     partitions = [TopicPartition(topic, 0) for topic in topics]
     consumer.assign(partitions)
     consumer.seek_to_end(*partitions)
