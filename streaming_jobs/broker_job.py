@@ -5,6 +5,7 @@ Spark's, one at a time.
 """
 
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -43,6 +44,10 @@ _WARM_AFTER_SECONDS = 20.0
 _STOP_SECONDS = 60.0
 _STOP_WITHOUT_KAFKA_SECONDS = 5.0
 _RETRY_SECONDS = 2.0
+_SWITCH_SECONDS = 0.0005
+"""How long a thread may have to wait for another one that keeps Python busy. A batch asks the JVM
+some dozens of questions and would wait so long after each answer, while subscriptions are parsed:
+5 ms, as Python has it, are a batch of twice the time."""
 
 Say = Callable[[str], None]
 
@@ -87,6 +92,8 @@ class BrokerJob:
 
     def __enter__(self) -> Self:
         with explained(), ExitStack() as stack:
+            stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+            sys.setswitchinterval(_SWITCH_SECONDS)
             if not _is_remote(self.job.checkpoint):
                 stack.enter_context(CheckpointLock(Path(self.job.checkpoint)))
             self.in_force = InForce(

@@ -1,11 +1,13 @@
 """The subscriptions in force: those of the registry now, and those that a batch is pinned to.
 
-The job's main thread keeps them up to date, and batches use them on a thread of Spark's: hence the
-lock.
+The job's main thread keeps them up to date, and batches use them on a thread of Spark's. To keep
+them up to date is to ask Kafka, so there are two locks: one for those who do that, and one for what
+batches take, which is held for moments only. Who needs both takes them in this order.
 """
 
 import gc
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -27,13 +29,18 @@ from subscriptions.connection import KafkaSettings
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
 from subscriptions.records import RecordLimits
 from subscriptions.registry import Registry
+from subscriptions.subscription_set import NO_VERSION
 from subscriptions.topics import TopicAdmin, TopicSettings
 
 _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
-_REST = 2.0
+_STALE_SECONDS = 1.0
+"""A batch takes the subscriptions as `follow` left them, so that messages don't wait while Kafka is
+asked about subscriptions; unless that was so long ago."""
+
+_REST = 3.0
 """When there are many changes at once, so much longer than taking some takes they are left alone: a
-third of a core's time is enough for them, the rest is for messages."""
+quarter of a core's time is enough for them, the rest is for messages."""
 
 _UNKEPT = 5_000
 """After so many changes the collector is told again to pass over what is loaded."""
@@ -88,7 +95,13 @@ class InForce:
         )
         self._pins = pins_of(spark, job.checkpoint)
         self._snapshots = Snapshots(spark.sparkContext)
+        """Changed with both locks, so that one is enough to look at it."""
+        self._keeping = threading.Lock()
+        """For the registry, the output topics and all that Kafka is asked about."""
         self._lock = threading.Lock()
+        """For what batches take."""
+        self._pin = Pin(NO_VERSION, "", "")
+        """What the next batch is pinned to: where the registry is, and the snapshot with it."""
         self._is_rebuilt = False
         """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._in_batch: frozenset[str] | None = None
@@ -96,8 +109,10 @@ class InForce:
         self._kept_version = -1
         """When the collector was last told to pass over what is loaded."""
         stack.callback(gc.unfreeze)
+        self._followed = -math.inf
+        """When they were last brought up to date."""
         self._follow_seconds = 0.0
-        """How long `follow` took the last time."""
+        """How long that took."""
 
     def __len__(self) -> int:
         """How many there are."""
@@ -106,7 +121,7 @@ class InForce:
     @property
     def version(self) -> int:
         """The version that the next batch has."""
-        return self.registry.version
+        return self._pin.version
 
     # Kept up to date
 
@@ -114,18 +129,24 @@ class InForce:
         """Replay all that was registered."""
         self.registry.catch_up(progress)
         self._snapshots.replace(self.registry.active)
+        self._pin = self._pin_of_now()
         self._outputs.measure(self._snapshots.subscribers)
         self._keep_loaded()
+        self._followed = time.monotonic()
 
     def follow(self) -> None:
         """Take some of the changes that there are now, and look after the output topics."""
-        with self._lock:
-            started = time.monotonic()
-            self._follow_registry()
-            self._watch_outputs()
-            if self.registry.version > self._kept_version + _UNKEPT:
-                self._keep_loaded()
-            self._follow_seconds = time.monotonic() - started
+        with self._keeping:
+            self._follow()
+
+    def _follow(self) -> None:
+        started = time.monotonic()
+        self._follow_registry()
+        self._watch_outputs()
+        if self.registry.version > self._kept_version + _UNKEPT:
+            self._keep_loaded()
+        self._followed = time.monotonic()
+        self._follow_seconds = self._followed - started
 
     def _keep_loaded(self) -> None:
         keep_loaded()
@@ -146,9 +167,22 @@ class InForce:
         # Not back, whatever the clock does: what has expired would be in force for the pin again.
         self._now = max(self._now, datetime.now(UTC))
         changes = self.registry.poll()
-        if changes and not self._is_rebuilt:
-            self._snapshots.update((each.key, each.subscription) for each in changes)
+        pin = self._pin_of_now()
+        with self._lock:
+            if changes and not self._is_rebuilt:
+                self._snapshots.update((each.key, each.subscription) for each in changes)
+            self._pin = pin
         self._show(self.registry)
+
+    def _pin_of_now(self) -> Pin:
+        registry = self.registry
+        return Pin(
+            registry.version,
+            registry.digest(),
+            self._now.isoformat(),
+            tuple(registry.suspended),
+            tuple((key.decode(), each.to_bytes().decode()) for key, each in registry.kept.items()),
+        )
 
     def _watch_outputs(self) -> None:
         """Make output topics that are gone, also while a batch is written: the producer tries again
@@ -177,11 +211,8 @@ class InForce:
     @contextmanager
     def selected(self, batch: int) -> Iterator[Selected]:
         """The subscriptions of a batch, pinned; what only earlier ones used is freed after it."""
-        with self._lock:
-            selected = self._pinned(batch)
-            self._in_batch = frozenset(self._snapshots.subscribers) - selected.suspended
         try:
-            yield selected
+            yield self._pinned(batch)
         finally:
             self._in_batch = None
         with self._lock:
@@ -192,25 +223,35 @@ class InForce:
         pin = self._pins.read(batch)
         if pin is not None:
             _LOGGER.info("batch %d comes again, with version %d", batch, pin.version)
-            return self._rebuilt(pin)
-        self._follow_registry()
+            with self._keeping, self._lock:
+                selected = self._rebuilt(pin)
+                self._begin(selected)
+            return selected
+        if time.monotonic() - self._followed > _STALE_SECONDS:
+            self.follow()
         if self._is_rebuilt:
-            self._snapshots.replace(self.registry.active)
-            self._is_rebuilt = False
-        self._watch_outputs()
-        registry, suspended = self.registry, frozenset(self.registry.suspended)
-        pin = Pin(
-            registry.version,
-            registry.digest(),
-            self._now.isoformat(),
-            tuple(suspended),
-            tuple((key.decode(), each.to_bytes().decode()) for key, each in registry.kept.items()),
-        )
+            self._return_to_now()
+        with self._lock:
+            pin, limits = self._pin, self._outputs.largest_records
+            snapshot, suspended = self._snapshots.current(), frozenset(pin.suspended)
+            selected = Selected(pin.version, snapshot, suspended, limits)
+            self._begin(selected)
         self._pins.write(batch, pin)
-        limits = self._outputs.largest_records
-        return Selected(pin.version, self._snapshots.current(), suspended, limits)
+        return selected
+
+    def _begin(self, selected: Selected) -> None:
+        self._in_batch = frozenset(self._snapshots.subscribers) - selected.suspended
+
+    def _return_to_now(self) -> None:
+        """Let the snapshot be the registry's again."""
+        with self._keeping:
+            self._follow_registry()
+            with self._lock:
+                self._snapshots.replace(self.registry.active)
+                self._is_rebuilt = False
 
     def _rebuilt(self, pin: Pin) -> Selected:
+        """Those of a batch that was begun before."""
         set_then = self.registry.rebuild(pin.version, pin.digest, pin.statuses)
         active = {
             key: each
@@ -231,7 +272,7 @@ class InForce:
         # Not those of now: a subscriber may have gone, and taken the topic away.
         subscribers = selected.snapshot.subscribers() - selected.suspended
         text = str(error)
-        with self._lock:
+        with self._keeping:
             lost = self._admin.unwritable(self._names.output(each) for each in subscribers)
             failed = self._outputs.refused(text, subscribers)
             self._outputs.measure(subscribers)
@@ -243,6 +284,7 @@ class InForce:
             failed.update(self._outputs.check(subscribers))
             if failed:
                 self.registry.suspend(failed)
+                self._follow_registry()
             suspended = selected.suspended.union(self.registry.suspended, failed)
             self._in_batch = frozenset(subscribers) - suspended
         return selected._replace(suspended=suspended, largest_records=limits)

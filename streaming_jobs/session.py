@@ -32,8 +32,13 @@ JVM_STOP_SECONDS = 30.0
 SETTINGS: Mapping[str, str] = {
     "spark.api.mode": "classic",
     "spark.driver.memory": "1g",
-    # Halves the latency of a batch on two cores, where the C2 compiler competes with the work.
-    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # Without the C2 compiler, which competes with the work on two cores, latency is half of what it
+    # is with it. All of the memory from the start, half of it for what is short-lived, as nearly
+    # everything is: a third of the time for collecting garbage, and no long pauses for what was
+    # kept by chance.
+    JAVA_OPTIONS: (
+        "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC -XX:NewRatio=1 -XX:MetaspaceSize=256m"
+    ),
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -152,6 +157,7 @@ def _all_settings(master: str, jars: Sequence[Path], settings: Mapping[str, str]
             "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem"
         )
     merged.update(settings)
+    merged[JAVA_OPTIONS] = f"-Xms{merged['spark.driver.memory']} {merged[JAVA_OPTIONS]}"
     # Whatever options the caller has, the log must not go to the terminal.
     merged[JAVA_OPTIONS] += f" -Dlog4j2.configurationFile={LOG4J.as_uri()}"
     return merged

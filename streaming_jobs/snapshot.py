@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from pyspark import Broadcast, SparkContext
 
@@ -30,17 +30,35 @@ class Entry(NamedTuple):
     format: str
 
 
-class Delta(NamedTuple):
-    """The changes that lead to a state from the one before it."""
+class Changes(NamedTuple):
+    """What becomes of a state."""
 
-    number: int
     added: tuple[Entry, ...]
     removed: tuple[str, ...]
 
-    @property
-    def size(self) -> int:
-        """How many changes there are."""
-        return len(self.added) + len(self.removed)
+
+class Delta(NamedTuple):
+    """The changes that lead to a state from the one before it.
+
+    They go with every batch until a new base takes them in, and nearly every worker has made them
+    before: so they are pickled once, and unpickled by those who need them.
+    """
+
+    number: int
+    size: int
+    """How many changes there are."""
+    pickled: bytes
+
+    @classmethod
+    def of(cls, number: int, changes: Changes) -> Self:
+        """The changes that lead to the state of a number."""
+        size = len(changes.added) + len(changes.removed)
+        return cls(number, size, pickle.dumps(changes))
+
+    def changes(self) -> Changes:
+        """The changes themselves."""
+        changes: Changes = pickle.loads(self.pickled)
+        return changes
 
 
 @dataclass(frozen=True)
@@ -64,8 +82,9 @@ class Snapshot:
         """Those who have a subscription in this state."""
         names = {entry.name for entry in self.entries()}
         for delta in self.since(self.base_number) or ():
-            names.difference_update(delta.removed)
-            names.update(entry.name for entry in delta.added)
+            changes = delta.changes()
+            names.difference_update(changes.removed)
+            names.update(entry.name for entry in changes.added)
         return {name.partition("/")[0] for name in names}
 
     def since(self, number: int) -> tuple[Delta, ...] | None:
@@ -116,7 +135,7 @@ class Snapshots:
         added = {name: entry for name, entry in added.items() if self._entries.get(name) != entry}
         if added or removed:
             self._number += 1
-            delta = Delta(self._number, tuple(added.values()), tuple(removed))
+            delta = Delta.of(self._number, Changes(tuple(added.values()), tuple(removed)))
             self._deltas.append(delta)
             self._count(name for name in added if name not in self._entries)
             self._entries.update(added)

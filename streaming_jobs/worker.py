@@ -110,9 +110,10 @@ class EngineState:
         if deltas is None:
             return False
         for delta in deltas:
-            for name in delta.removed:
+            changes = delta.changes()
+            for name in changes.removed:
                 self.engine.remove(name)
-            for entry in delta.added:
+            for entry in changes.added:
                 self._add(entry)
             self.number = delta.number
         return True
