@@ -38,9 +38,9 @@ _STALE_SECONDS = 1.0
 """A batch takes the subscriptions as `follow` left them, so that messages don't wait while Kafka is
 asked about subscriptions; unless that was so long ago."""
 
-_REST = 3.0
+_REST = 4.0
 """When there are many changes at once, so much longer than taking some takes they are left alone: a
-quarter of a core's time is enough for them, the rest is for messages."""
+fifth of a core's time is enough for them, the rest is for messages."""
 
 _UNKEPT = 5_000
 """After so many changes the collector is told again to pass over what is loaded."""

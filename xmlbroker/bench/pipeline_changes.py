@@ -17,8 +17,9 @@ from subscriptions.kafka_log import KafkaSubscriptionLog
 from xmlbroker.bench import books
 from xmlbroker.bench.pipeline import SUBSCRIBERS, Bench, following, running, start_load
 
-_WARM_BATCHES = 10
-"""So many batches after a start are slower than those that follow."""
+_WARM = timedelta(seconds=10)
+"""So long after the first batch they are slower than those that follow: Java's code is still being
+compiled."""
 _AFTER_SECONDS = 5.0
 """Batches so long after the last change are still taken for those that have to do with it."""
 
@@ -46,7 +47,7 @@ def run(
             effective = time.perf_counter() - written
             until = datetime.now(UTC) + timedelta(seconds=_AFTER_SECONDS)
             load.communicate()
-            done = [each for each in query.recentProgress if each["numInputRows"]][_WARM_BATCHES:]
+            done = [each for each in query.recentProgress if each["numInputRows"]]
         return {
             "bench": "pipeline changes",
             "subscriptions": subscriptions,
@@ -72,11 +73,14 @@ def first_delivery(bench: Bench) -> float:
 
 def _compared(batches: list[Any], begun: datetime, until: datetime) -> dict[str, float]:
     """The slowest batches between two moments, and of the others, against the median of those."""
+    warm = datetime.fromisoformat(batches[0]["timestamp"]) + _WARM
     during: list[int] = []
     others: list[int] = []
     for each in batches:
-        is_during = begun <= datetime.fromisoformat(each["timestamp"]) <= until
-        (during if is_during else others).append(int(each["durationMs"]["triggerExecution"]))
+        started = datetime.fromisoformat(each["timestamp"])
+        if started >= warm:
+            is_during = begun <= started <= until
+            (during if is_during else others).append(int(each["durationMs"]["triggerExecution"]))
     median = statistics.median(others)
     return {
         "median_batch_milliseconds": median,
