@@ -1,6 +1,7 @@
 """Snapshots: whatever a worker was at, it gets to the state that a batch uses."""
 
 import random
+from dataclasses import replace
 from typing import Any, cast
 
 from hypothesis import given, settings
@@ -95,3 +96,16 @@ def test_a_large_change_makes_a_new_base_and_old_deltas_go() -> None:
     assert [delta.size for delta in second.deltas] == [1]
     assert second.since(first.number) == second.deltas
     assert second.since(0) is None
+
+
+def test_a_worker_reads_only_the_changes_that_it_has_not_made() -> None:
+    snapshots = Snapshots(cast("Any", Driver()))
+    keys = [SubscriptionKey.parse(f"s/{number}") for number in range(3)]
+    for key in keys[:2]:
+        snapshots.update([(key, subscription(str(key), 1))])
+    worker = brought(None, snapshots.current())
+    sent: Snapshot = snapshots.update([(keys[2], subscription("s/2", 2))])
+    # What it has made before is not even looked at.
+    unread = tuple(delta._replace(pickled=b"") for delta in sent.deltas[:2])
+    assert worker.follow(replace(sent, deltas=(*unread, sent.deltas[2])))
+    assert len(worker.engine) == 3
