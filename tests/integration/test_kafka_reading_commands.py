@@ -118,7 +118,10 @@ def test_ctrl_c_ends_consume_well(output: str, produce: Write) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"<a><b>0</b></a>\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        try:
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 0
     assert out == b""
     assert b"Traceback" not in err
