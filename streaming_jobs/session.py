@@ -34,8 +34,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.driver.memory": "1g",
     # Without the C2 compiler, which competes with the work on two cores, latency is half of what it
     # is with it. All of the memory from the start, half of it for what is short-lived, as nearly
-    # everything is: a third of the time for collecting garbage, and no long pauses for what was
-    # kept by chance.
+    # everything is: less than half of the time for collecting garbage, and hardly ever all of it.
     JAVA_OPTIONS: (
         "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC -XX:NewRatio=1 -XX:MetaspaceSize=256m"
     ),
