@@ -110,8 +110,8 @@ class Deliveries:
         if transformation.is_filter:
             self.add_filter(subscribers)
             return True
-        maker = transformation.maker or self._makers.of(transformation)
-        if maker.writer is None or OutputFormat.GROUPS in subscribers.values():
+        writer = (transformation.maker or self._makers.of(transformation)).writer
+        if writer is None or OutputFormat.GROUPS in subscribers.values():
             return False
         if bound is None or len(bound) > 1:
             plan, limits = transformation.plan, self._makers.limits
@@ -124,7 +124,7 @@ class Deliveries:
                 return False
             if not bound:
                 return True
-        payload = maker.writer.write(groups, bound, self._most)
+        payload = writer.write(groups, bound, self._most)
         if payload is None:
             return False
         metrics = self._metrics

@@ -278,13 +278,12 @@ class Engine:
         """Make all results of a message, most of them at once; how many transformations it were."""
         count = 0
         others: list[Found] = []
+        write = deliveries.write
         for transformations, groups, bound in found:
-            count += len(transformations)
-            others += [
-                ((each,), groups, bound)
-                for each in transformations
-                if not deliveries.write(each, groups, bound)
-            ]
+            for each in transformations:
+                count += 1
+                if not write(each, groups, bound):
+                    others.append(((each,), groups, bound))
         for transformation, result in self._outcomes(message, others):
             deliveries.add_result(transformation, result)
         return count

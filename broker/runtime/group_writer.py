@@ -47,7 +47,8 @@ class GroupWriter:
             [AddedAttribute(start, lists.parts[number][1]) for start, number in element.added]
         )
         self._content = tuple([_part(item, lists) for item in element.content])
-        self._only = self._content[0] if len(self._content) == 1 else None
+        first, *others = self._content or (b"",)
+        self._only = None if others or isinstance(first, bytes) else first
         """What there is to copy, if it is one path."""
 
     @classmethod
@@ -91,7 +92,7 @@ class GroupWriter:
         return output if len(output) <= most else None
 
     def _write(self, groups: Groups, node: int, most: int) -> bytes | None:
-        if isinstance(self._only, PlainPath):
+        if self._only is not None:
             content = groups.copied(self._only, node, most)
         else:
             content = b"".join(

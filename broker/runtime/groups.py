@@ -8,12 +8,12 @@ kept for all plans that ask for the same.
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from functools import cached_property
 from itertools import chain
 
 from broker import reference
 from broker.documents import DOCUMENT, Message
 from broker.documents.labels import ROOT_LABEL
+from broker.documents.made_once import made_once
 from broker.limits import ResultLimits
 from broker.plan.group_plan import GroupPlan, Lists, PlainPath, PlanStep
 from broker.query.syntax import EndKind, Literal, Path
@@ -24,6 +24,10 @@ _NO_NODES: list[int] = []
 
 _FEW_LABELS = 32
 """So many label paths of one name are looked at one by one."""
+
+_BYTES = 256
+_LONGEST_LINE = 10_000
+"""In messages with more nodes, to look for one after another would go through too many."""
 
 
 class Groups:
@@ -42,7 +46,19 @@ class Groups:
         self._copied: dict[PlainPath, dict[int, bytes]] = {}
         self._walked: dict[Path, list[int]] = {}
 
-    @cached_property
+    @made_once
+    def line(self) -> bytes | None:
+        """The label path of each node as a byte, if they are as few as that: what is looked for in
+        it is found sooner than all nodes are sorted by their label paths.
+        """
+        if len(self.label_paths) > _LONGEST_LINE:
+            return None
+        try:
+            return bytes(self.label_paths)
+        except ValueError:
+            return None
+
+    @made_once
     def nodes(self) -> defaultdict[int, list[int]]:
         """The elements with each label path, rising."""
         nodes: defaultdict[int, list[int]] = defaultdict(list)
@@ -50,7 +66,7 @@ class Groups:
             nodes[label].append(node)
         return nodes
 
-    @cached_property
+    @made_once
     def _by_name(self) -> dict[str, list[int]]:
         """The label paths of the message, by their last name."""
         by_name: dict[str, list[int]] = {}
@@ -58,7 +74,7 @@ class Groups:
             by_name.setdefault(self.message.labels.tags[label], []).append(label)
         return by_name
 
-    @cached_property
+    @made_once
     def _children(self) -> dict[int, list[int]]:
         """The label paths of the message, by the one above."""
         children: dict[int, list[int]] = {}
@@ -156,12 +172,29 @@ class Groups:
         with its own label path, it is the one above those that come between it and the next: no
         intervals are needed.
         """
-        by_label = self.nodes
-        label = self.label_paths[node]
-        if self._table_size <= LARGEST_TABLE:
-            labels = reached_labels(path, self._table, self._table_size, label)
+        label, size = self.label_paths[node], self._table_size
+        if size <= LARGEST_TABLE:
+            labels = reached_labels(path, self._table, size, label)
         else:
             labels = self._labels(path, label)
+        if size > _BYTES or len(labels) > _FEW_LABELS or self.line is None:
+            return self._slices(labels, node, label)
+        line, first = self.line, node + 1
+        following = line.find(label, first)
+        end = len(line) if following < 0 else following
+        found: list[int] = []
+        for each in labels:
+            place = line.find(each, first, end)
+            while place >= 0:
+                found.append(place)
+                place = line.find(each, place + 1, end)
+        if len(labels) > 1:
+            found.sort()
+        return found
+
+    def _slices(self, labels: frozenset[int], node: int, label: int) -> list[int]:
+        """The elements of some label paths below one, whose own is given."""
+        by_label = self.nodes
         if len(labels) > _FEW_LABELS:
             labels = labels & by_label.keys()
         own = by_label[label]

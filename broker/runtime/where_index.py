@@ -13,7 +13,7 @@ is refused: then the matcher, which shares their paths, decides.
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from itertools import accumulate, chain, compress, repeat
+from itertools import chain, compress, repeat
 from math import isnan
 from typing import Generic
 
@@ -42,9 +42,6 @@ _GET = dict.get
 
 _MOST_KINDS = 20_000
 """What is asked of so many kinds of elements is kept."""
-
-_LONGEST_LINE = 10_000
-"""In messages with more nodes, to look for one above another would go through too many."""
 
 _FEW = 4
 """So many nodes are looked through as quickly as they are looked up."""
@@ -205,14 +202,12 @@ class WhereIndex(Generic[Member]):
 class _LookUp(Generic[Member]):
     """What is found by the values of one message."""
 
-    __slots__ = ("_found", "_groups", "_hits", "_index", "_line", "_message", "_several", "_tested")
+    __slots__ = ("_found", "_groups", "_hits", "_index", "_message", "_several", "_tested")
 
     def __init__(self, index: WhereIndex[Member], groups: Groups) -> None:
         self._index = index
         self._groups = groups
         self._message = groups.message
-        self._line = _line_of(groups.label_paths)
-        """The label path of each node as a byte, if they are as few as that."""
         self._hits: dict[Entry[Member], list[int]] = {}
         """The elements that are bound, by what found them."""
         self._several: list[list[int]] = []
@@ -229,12 +224,11 @@ class _LookUp(Generic[Member]):
         entries = list(map(_GET, map(asked.__getitem__, kinds), message.leaf_texts))
         self._bind(compress(range(len(entries)), entries), filter(None, entries))
         if values:
-            tables = list(map(asked.attributes.__getitem__, kinds))
-            entries = list(map(_GET, chain.from_iterable(tables), values))
+            tables = chain.from_iterable(map(asked.attributes.__getitem__, kinds))
+            entries = list(map(_GET, tables, values))
             numbers = list(compress(range(len(entries)), entries))
             if numbers:
-                # An element has as many tables as attributes.
-                ends = list(accumulate(map(len, tables)))
+                ends = message.value_ends
                 owners = [bisect_right(ends, number) for number in numbers]
                 self._bind(owners, filter(None, entries))
         if asked.more:
@@ -267,7 +261,7 @@ class _LookUp(Generic[Member]):
         those for the same constants, are found for them.
         """
         hits, several, found = self._hits, self._several, self._found
-        label_paths, line = self._groups.label_paths, self._line
+        label_paths, line = self._groups.label_paths, self._groups.line
         for first, node in zip(entries, nodes, strict=False):
             label = label_paths[node]
             entry: Entry[Member] | None = first
@@ -324,18 +318,6 @@ class _LookUp(Generic[Member]):
             nodes = [node for node in nodes if node in known]
         rest = plan.rest
         return nodes if rest is None else [node for node in nodes if rest(self._groups, node)]
-
-
-def _line_of(label_paths: list[int]) -> bytes | None:
-    """Label paths in a form in which one is quickly found, from a place backwards; that is quicker
-    than to sort all nodes by their label paths before.
-    """
-    if len(label_paths) > _LONGEST_LINE:
-        return None
-    try:
-        return bytes(label_paths)
-    except ValueError:
-        return None
 
 
 def _name(binding: PlainPath, path: PlainPath) -> str | None:
