@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -130,6 +131,7 @@ class InForce:
         self.registry.catch_up(progress)
         self._snapshots.replace(self.registry.active)
         self._pin = self._pin_of_now()
+        self._pins.prepare(self._pin)
         self._outputs.measure(self._snapshots.subscribers)
         self._keep_loaded()
         self._followed = time.monotonic()
@@ -168,6 +170,10 @@ class InForce:
         self._now = max(self._now, datetime.now(UTC))
         changes = self.registry.poll()
         pin = self._pin_of_now()
+        if not changes and replace(pin, time=self._pin.time) == self._pin:
+            pin = self._pin  # nothing has expired either, so the time makes no difference
+        else:
+            self._pins.prepare(pin)
         with self._lock:
             if changes and not self._is_rebuilt:
                 self._snapshots.update((each.key, each.subscription) for each in changes)

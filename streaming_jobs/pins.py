@@ -5,8 +5,11 @@ judged under two versions. A pin says which version that was, with a digest to p
 it was, which decides about `expires`, and who had no topic.
 """
 
+import errno
 import json
 import os
+import threading
+import uuid
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +23,9 @@ from subscriptions.model import Status
 
 _KEPT = 100
 """Spark keeps as many batches in its logs; none older comes again."""
+
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+"""What file systems say that have no links to files."""
 
 
 class PinError(BrokerError):
@@ -78,16 +84,28 @@ class Pins(Protocol):
     def read(self, batch: int) -> Pin | None:
         """The pin of a batch, if it was begun before."""
 
+    def prepare(self, pin: Pin) -> None:
+        """Do for the batches to come what can be done before there is one; on any thread."""
+
     def write(self, batch: int, pin: Pin) -> None:
         """Keep a pin, so that it is there after a crash."""
 
 
 class LocalPins:
-    """Pins beside a checkpoint on this machine."""
+    """Pins beside a checkpoint on this machine.
+
+    To have bytes on the disk takes a millisecond, and now and then a tenth of a second, which no
+    message should wait for. So a pin is written when it is known, and batches get links to it.
+    """
 
     def __init__(self, checkpoint: Path) -> None:
         self._directory = checkpoint / "xmlbroker-pins"
         self._directory.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._ready: tuple[Pin, Path] | None = None
+        """The pin that is on the disk, and its file."""
+        for left in self._directory.glob(".ready-*"):
+            left.unlink()
 
     def read(self, batch: int) -> Pin | None:
         """The pin of a batch, if it was begun before."""
@@ -96,19 +114,47 @@ class LocalPins:
         except FileNotFoundError:
             return None
 
+    def prepare(self, pin: Pin) -> None:
+        """Write a pin to the disk, for the batches to come."""
+        # Not over another one: batches have links to that.
+        file = self._directory / f".ready-{uuid.uuid4().hex}"
+        _write_out(file, pin)
+        with self._lock:
+            before, self._ready = self._ready, (pin, file)
+        if before is not None:
+            before[1].unlink(missing_ok=True)
+
     def write(self, batch: int, pin: Pin) -> None:
         """Keep a pin, so that it is there after a crash."""
-        file = self._file(batch)
-        unfinished = file.with_suffix(".tmp")
-        with unfinished.open("wb") as stream:
-            stream.write(pin.to_bytes())
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(file)
+        while not self._link(batch, pin):
+            self.prepare(pin)
         self._file(batch - _KEPT).unlink(missing_ok=True)
+
+    def _link(self, batch: int, pin: Pin) -> bool:
+        """Give a batch the pin that is on the disk; False if that is another one."""
+        file = self._file(batch)
+        with self._lock:
+            if self._ready is None or self._ready[0] != pin:
+                return False
+            try:
+                os.link(self._ready[1], file)
+            except OSError as error:
+                if error.errno not in _NO_LINKS:
+                    raise
+                unfinished = file.with_suffix(".tmp")
+                _write_out(unfinished, pin)
+                unfinished.replace(file)
+        return True
 
     def _file(self, batch: int) -> Path:
         return self._directory / f"{batch}.json"
+
+
+def _write_out(file: Path, pin: Pin) -> None:
+    with file.open("wb") as stream:
+        stream.write(pin.to_bytes())
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 class HadoopPins:
@@ -132,6 +178,9 @@ class HadoopPins:
             return Pin.parse(bytes(stream.readAllBytes()), file.toString())
         finally:
             stream.close()
+
+    def prepare(self, pin: Pin) -> None:
+        """Nothing: most storage has no links."""
 
     def write(self, batch: int, pin: Pin) -> None:
         """Keep a pin, so that it is there after a crash."""
