@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -57,6 +58,8 @@ class BrokerJob:
 
     in_force: InForce
     """There while it is open."""
+    _aside: Executor
+    """Does what a batch need not wait for, but for its end; there while it is open, too."""
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class BrokerJob:
             sys.setswitchinterval(_SWITCH_SECONDS)
             if not _is_remote(self.job.checkpoint):
                 stack.enter_context(CheckpointLock(Path(self.job.checkpoint)))
+            self._aside = stack.enter_context(ThreadPoolExecutor(1, "xmlbroker-aside"))
             self.in_force = InForce(
                 self.spark,
                 self.kafka,
@@ -254,21 +258,28 @@ class BrokerJob:
         if self._stopping.is_set():
             # The last one is committed, and nothing of this one is done or written down.
             raise JobError(STOPPING, "the job is to end")
+        if self.batches:
+            reach(KillPoint.COMMITTED)  # the one before it, or there would not be another
         with self.metrics.batch_running:
-            if self._query is not None:
-                self._progress.look(self._query)
             self._answer(messages, batch)
 
     def _answer(self, messages: DataFrame, batch: int) -> None:
         """One batch: pin its subscriptions, and write all their results in one action."""
         reach(KillPoint.BEGUN)
         with self.in_force.selected(batch) as selected:
-            self._progress.version = selected.version
             reach(KillPoint.PINNED)
+            telling = self._aside.submit(self._tell_of_last)
             self._write_or_again(messages, selected)
             reach(KillPoint.WRITTEN)
+            telling.result()
+        self._progress.version = selected.version
         self.batches += 1
         self._last_batch = time.monotonic()
+
+    def _tell_of_last(self) -> None:
+        """Of the batch before this one: Spark says what it was like until this one ends."""
+        if self._query is not None:
+            self._progress.look(self._query)
 
     def _write_or_again(self, messages: DataFrame, selected: Selected) -> None:
         """Write all results: at another try, without those whose topics made the last one fail."""

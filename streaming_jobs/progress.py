@@ -13,7 +13,6 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming_jobs.kill_points import KillPoint, reach
 from streaming_jobs.metrics import Metrics
 from streaming_jobs.overview import Overview
 
@@ -34,7 +33,7 @@ class Progress:
     def look(self, query: StreamingQuery) -> None:
         """Tell of the last batch that was committed, if that is not done yet.
 
-        Called when a batch begins, which is when the one before it is committed, and now and then.
+        Called while a batch is under way, when the one before it is committed, and now and then.
         """
         # Not `query.lastProgress`: it fetches number by number, too.
         last = query._jsq.lastProgress()  # noqa: SLF001 - there is no public way
@@ -45,7 +44,6 @@ class Progress:
             if progress["batchId"] <= self._told or not progress["numInputRows"]:
                 return
             self._told = progress["batchId"]
-        reach(KillPoint.COMMITTED)
         self._tell(progress)
 
     def _tell(self, progress: Mapping[str, Any]) -> None:
