@@ -5,6 +5,7 @@ turns, each with a checkpoint of its own, and what is compared is medians.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from streaming_jobs.broker_job import BrokerJob
 from streaming_jobs.identity_job import Copies, start_identity
+from streaming_jobs.local import die_with_parent
 from streaming_jobs.local.jars import jars
 from streaming_jobs.local.kafka_broker import EmbeddedKafka
 from streaming_jobs.session import spark_session, stop_spark
@@ -64,8 +66,10 @@ class Bench:
 
     def module(self, name: str, *arguments: str) -> subprocess.Popen[str]:
         """A part of the benchmark as a process of its own, beside the one that is measured."""
+        shim = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
         command = [sys.executable, "-W", "ignore", "-m", f"xmlbroker.bench.{name}", *arguments]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        pipe = subprocess.PIPE
+        child = subprocess.Popen([*shim, *command], stdin=pipe, stdout=pipe, text=True)
         self.children.append(child)
         return child
 
@@ -264,23 +268,20 @@ def latency(
     bench: Bench, measured: dict[str, Any], seconds: float, rounds: int, rate: int = 500
 ) -> dict[str, object]:
     """The time from sent to received at a steady rate, of the broker and of the identity jobs in
-    turn, which write as much as the broker was measured to.
+    turn, which write as much as the broker was measured to. As with throughput, a first round is
+    not counted. They come in either order: each is as often before another as after it.
     """
     records, payload = measured["records_a_message"], measured["bytes_a_record"]
-    spent: dict[str, list[dict[str, float]]] = {"broker": [], **{name: [] for name in _YARDSTICKS}}
-    for number in range(rounds):
-        progress(f"latency: round {number + 1} of {rounds}, broker")
-        empty_input(bench)
-        with bench.broker() as (job, query), following(job):
-            query.processAllAvailable()
-            spent["broker"].append(under_load(bench, seconds, rate, seed=number))
-        for name in _YARDSTICKS:
-            progress(f"latency: round {number + 1} of {rounds}, {name.replace('_', ' ')}")
+    turns = ["broker", *_YARDSTICKS]
+    spent: dict[str, list[dict[str, float]]] = {name: [] for name in turns}
+    for number in range(rounds + 1):
+        for name in turns:
+            progress(f"latency: round {number} of {rounds}, {name.replace('_', ' ')}")
             empty_input(bench)
-            query = bench.identity(name, records, payload, available_now=False)
-            query.processAllAvailable()
-            spent[name].append(under_load(bench, seconds, rate, seed=number))
-            end(query)
+            with latency_job(bench, name, records, payload):
+                spent[name].append(under_load(bench, seconds, rate, seed=number))
+        turns.reverse()
+    spent = {name: runs[1:] for name, runs in spent.items()}
     figures: dict[str, object] = {"messages_a_second": rate}
     for which in ("p50", "p99"):
         of = {name: [each[which] for each in runs] for name, runs in spent.items()}
@@ -289,6 +290,20 @@ def latency(
             **{f"to_{name}": _ratio(of["broker"], of[name]) for name in _YARDSTICKS},
         }
     return figures
+
+
+@contextmanager
+def latency_job(bench: Bench, name: str, records: float, payload: float) -> Iterator[None]:
+    """The broker or a yardstick, waiting for messages."""
+    if name == "broker":
+        with bench.broker() as (job, query), following(job):
+            query.processAllAvailable()
+            yield
+        return
+    query = bench.identity(name, records, payload, available_now=False)
+    query.processAllAvailable()
+    yield
+    end(query)
 
 
 def empty_input(bench: Bench) -> None:

@@ -294,7 +294,12 @@ def bench_soak(*, subscriptions: int, rate: int, minutes: float, as_json: bool) 
     help="The share of them that are filters.",
 )
 @click.option("--messages", default=20_000, show_default=True, help="The backlog to be read.")
-@click.option("--seconds", default=20.0, show_default=True, help="How long to measure latency.")
+@click.option(
+    "--seconds",
+    default=20.0,
+    show_default=True,
+    help="How long to measure latency; with --changes, how long there are none in between.",
+)
 @click.option("--rounds", default=3, show_default=True, help="How often the jobs take turns.")
 @click.option(
     "--changes", default=0, help="Instead: make so many changes under load, and see what they do."
@@ -316,7 +321,10 @@ def bench_pipeline(
     from xmlbroker.bench import pipeline, pipeline_changes  # noqa: PLC0415 - imports Spark
 
     if changes:
-        print_json(pipeline_changes.run(subscriptions, filters, changes, rate, seconds))
+        changing = pipeline_changes.run(
+            subscriptions, filters, changes, rate, seconds=seconds, rounds=rounds
+        )
+        print_json(changing)
         return
     figures: Any = pipeline.run(subscriptions, filters, messages, seconds, rounds)
     if as_json:
