@@ -2,8 +2,8 @@
 
 For each call PySpark pickles the function, parses the schema and looks up every column: some fifty
 calls to the JVM, 25 ms of a batch of 200. The schema and the columns are the same for all batches,
-so they are taken there once. The function is another one when subscriptions have changed: then it
-is pickled and taken there again, which is a third of those calls.
+so they are taken there once. The function is another one when what is broadcast of subscriptions
+has changed: then it is pickled and taken there again, which is a third of those calls.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -296,7 +296,7 @@ class BrokerJob:
     def transform(self, selected: Selected) -> Transform:
         """What the workers do with the messages of a batch."""
         return Transform(
-            selected.snapshot,
+            selected.snapshot.stored,
             self.limits,
             self.names,
             self.job.max_record_bytes,
@@ -307,6 +307,7 @@ class BrokerJob:
 
     def _write(self, messages: DataFrame, selected: Selected) -> None:
         transform = self.transform(selected)
+        selected.snapshot.send(self.spark.sparkContext)
         rows = self._map.over(messages, transform)
         self._sink.write(rows, sink.batch_bytes(self.in_force.topics, transform.smallest_limit))
         counts = self._written.counts

@@ -1,8 +1,8 @@
 """The subscriptions in force: those of the registry now, and those that a batch is pinned to.
 
 The job's main thread keeps them up to date, and batches use them on a thread of Spark's. To keep
-them up to date is to ask Kafka, so there are two locks: one for those who do that, and one for what
-batches take, which is held for moments only. Who needs both takes them in this order.
+them up to date is to ask Kafka, under a lock; what comes of it is left for batches in one piece,
+which they take without.
 """
 
 import gc
@@ -58,6 +58,14 @@ class Selected(NamedTuple):
     """How large dead letters may be, and records of topics that take less than usual."""
 
 
+class _Next(NamedTuple):
+    """What the next batch takes, all of one version."""
+
+    pin: Pin
+    snapshot: Snapshot
+    subscribers: frozenset[str]
+
+
 class InForce:
     """The subscriptions of a job. What it opens is closed with the stack that it is given."""
 
@@ -96,13 +104,9 @@ class InForce:
         )
         self._pins = pins_of(spark, job.checkpoint)
         self._snapshots = Snapshots(spark.sparkContext)
-        """Changed with both locks, so that one is enough to look at it."""
         self._keeping = threading.Lock()
-        """For the registry, the output topics and all that Kafka is asked about."""
-        self._lock = threading.Lock()
-        """For what batches take."""
-        self._pin = Pin(NO_VERSION, "", "")
-        """What the next batch is pinned to: where the registry is, and the snapshot with it."""
+        """For the registry, the snapshots, the output topics and all that Kafka is asked about."""
+        self._next = _Next(Pin(NO_VERSION, "", ""), self._snapshots.current, frozenset())
         self._is_rebuilt = False
         """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._in_batch: frozenset[str] | None = None
@@ -122,7 +126,7 @@ class InForce:
     @property
     def version(self) -> int:
         """The version that the next batch has."""
-        return self._pin.version
+        return self._next.pin.version
 
     # Kept up to date
 
@@ -130,8 +134,7 @@ class InForce:
         """Replay all that was registered."""
         self.registry.catch_up(progress)
         self._snapshots.replace(self.registry.active)
-        self._pin = self._pin_of_now()
-        self._pins.prepare(self._pin)
+        self._leave(self._pin_of_now())
         self._outputs.measure(self._snapshots.subscribers)
         self._keep_loaded()
         self._followed = time.monotonic()
@@ -162,23 +165,24 @@ class InForce:
 
     def current(self) -> Snapshot:
         """What a batch would have now."""
-        with self._lock:
-            return self._snapshots.current()
+        return self._snapshots.current
 
     def _follow_registry(self) -> None:
         # Not back, whatever the clock does: what has expired would be in force for the pin again.
         self._now = max(self._now, datetime.now(UTC))
         changes = self.registry.poll()
-        pin = self._pin_of_now()
-        if not changes and replace(pin, time=self._pin.time) == self._pin:
-            pin = self._pin  # nothing has expired either, so the time makes no difference
-        else:
-            self._pins.prepare(pin)
-        with self._lock:
-            if changes and not self._is_rebuilt:
-                self._snapshots.update((each.key, each.subscription) for each in changes)
-            self._pin = pin
+        if changes and not self._is_rebuilt:
+            self._snapshots.update((each.key, each.subscription) for each in changes)
+        pin, before = self._pin_of_now(), self._next.pin
+        # If nothing has changed, nothing has expired either, and the time makes no difference.
+        if changes or replace(pin, time=before.time) != before:
+            self._leave(pin)
         self._show(self.registry)
+
+    def _leave(self, pin: Pin) -> None:
+        """Let the next batch have what there is now."""
+        self._pins.prepare(pin)
+        self._next = _Next(pin, self._snapshots.current, self._snapshots.subscribers)
 
     def _pin_of_now(self) -> Pin:
         registry = self.registry
@@ -221,40 +225,37 @@ class InForce:
             yield self._pinned(batch)
         finally:
             self._in_batch = None
-        with self._lock:
-            self._snapshots.release()
+        self._snapshots.release(self._next.snapshot)
 
     def _pinned(self, batch: int) -> Selected:
         """Those it had if it was begun before, else those of now."""
         pin = self._pins.read(batch)
         if pin is not None:
             _LOGGER.info("batch %d comes again, with version %d", batch, pin.version)
-            with self._keeping, self._lock:
+            with self._keeping:
                 selected = self._rebuilt(pin)
-                self._begin(selected)
+                self._begin(self._snapshots.subscribers, selected.suspended)
             return selected
         if time.monotonic() - self._followed > _STALE_SECONDS:
             self.follow()
         if self._is_rebuilt:
             self._return_to_now()
-        with self._lock:
-            pin, limits = self._pin, self._outputs.largest_records
-            snapshot, suspended = self._snapshots.current(), frozenset(pin.suspended)
-            selected = Selected(pin.version, snapshot, suspended, limits)
-            self._begin(selected)
+        pin, snapshot, subscribers = self._next
+        suspended = frozenset(pin.suspended)
+        self._begin(subscribers, suspended)
         self._pins.write(batch, pin)
-        return selected
+        return Selected(pin.version, snapshot, suspended, self._outputs.largest_records)
 
-    def _begin(self, selected: Selected) -> None:
-        self._in_batch = frozenset(self._snapshots.subscribers) - selected.suspended
+    def _begin(self, subscribers: frozenset[str], suspended: frozenset[str]) -> None:
+        self._in_batch = subscribers - suspended if suspended else subscribers
 
     def _return_to_now(self) -> None:
         """Let the snapshot be the registry's again."""
         with self._keeping:
             self._follow_registry()
-            with self._lock:
-                self._snapshots.replace(self.registry.active)
-                self._is_rebuilt = False
+            self._snapshots.replace(self.registry.active)
+            self._is_rebuilt = False
+            self._leave(self._next.pin)
 
     def _rebuilt(self, pin: Pin) -> Selected:
         """Those of a batch that was begun before."""

@@ -116,6 +116,8 @@ class LocalPins:
 
     def prepare(self, pin: Pin) -> None:
         """Write a pin to the disk, for the batches to come."""
+        if self._ready is not None and self._ready[0] == pin:
+            return
         # Not over another one: batches have links to that.
         file = self._directory / f".ready-{uuid.uuid4().hex}"
         _write_out(file, pin)

@@ -56,6 +56,8 @@ class Sink:
         }
         self._in_java: Any = None
         """The options as the JVM has them: one by one they would be a call each, every batch."""
+        self._made_for: tuple[int, int] | None = None
+        """The size of batches, and the failures, that they are for."""
 
     def start_anew(self) -> None:
         """Have other producers write what follows, after a write that failed.
@@ -68,16 +70,22 @@ class Sink:
 
     def write(self, rows: DataFrame, batch_bytes: int) -> None:
         """Write rows of topic, key, value and headers: the one action of a batch."""
-        if self._in_java is None:
-            jvm: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001 - no public name for it
-            self._in_java = jvm.java.util.HashMap()
-            for name, value in self._options.items():
-                self._in_java.put(name, value)
-        writer = rows.write.format("kafka").option("kafka.batch.size", str(batch_bytes))
-        # Spark has a producer for each set of options, and a millisecond makes no difference here.
-        writer = writer.option("kafka.metadata.max.age.ms", str(_METADATA_MS + Sink._failures))
+        wanted = (batch_bytes, Sink._failures)
+        if self._made_for != wanted:
+            self._in_java = self._to_java(rows, *wanted)
+            self._made_for = wanted
         # As `DataFrameWriter.options` and `save` do it, for which there is no public way.
-        writer._jwrite.options(self._in_java).save()  # noqa: SLF001
+        rows.write.format("kafka")._jwrite.options(self._in_java).save()  # noqa: SLF001
+
+    def _to_java(self, rows: DataFrame, batch_bytes: int, failures: int) -> Any:  # noqa: ANN401 - a Java object
+        jvm: Any = rows.sparkSession.sparkContext._jvm  # noqa: SLF001 - no public name for it
+        made = jvm.java.util.HashMap()
+        # Spark has a producer for each set of options, and a millisecond makes no difference here.
+        age = str(_METADATA_MS + failures)
+        sizes = {"kafka.batch.size": str(batch_bytes), "kafka.metadata.max.age.ms": age}
+        for name, value in {**self._options, **sizes}.items():
+            made.put(name, value)
+        return made
 
 
 def batch_bytes(topics: int, smallest_limit: int = _LARGEST_BATCH) -> int:

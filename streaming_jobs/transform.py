@@ -12,7 +12,7 @@ from broker.errors import BrokerError, MessageError
 from streaming_jobs.delivery_ids import LENGTH, id_of_source
 from streaming_jobs.kill_points import KillPoint, reach
 from streaming_jobs.rows import MANY_BYTES, MANY_ROWS, Headers, Rows
-from streaming_jobs.snapshot import Snapshot
+from streaming_jobs.snapshot import Stored, received
 from streaming_jobs.sources import Source, sources
 from streaming_jobs.statistics import Counts
 from streaming_jobs.tally import Tally
@@ -35,7 +35,7 @@ _OWN_SIZE = _RECORD_OVERHEAD + Headers(OWN_HEADERS, (b"-" * LENGTH, _JSON)).size
 class Transform:
     """Runs in the workers, once for each partition of a batch."""
 
-    snapshot: Snapshot
+    stored: Stored
     limits: EngineLimits
     names: TopicNames
     max_record_bytes: int
@@ -48,7 +48,7 @@ class Transform:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The output records for some source records, in their order."""
         counts: Counts = {}
-        state = engine_at(self.snapshot, self.limits, self.names, counts)
+        state = engine_at(received(self.stored), self.limits, self.names, counts)
         for batch in batches:
             work = Work(self, state, Tally(state, counts))
             for source in sources(batch):

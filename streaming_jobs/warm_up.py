@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark import Accumulator
 from pyspark.sql import SparkSession
 
-from streaming_jobs.snapshot import Snapshot
+from streaming_jobs.snapshot import Snapshot, Stored, received
 from streaming_jobs.statistics import Counts
 from streaming_jobs.worker import EngineLimits, engine_at
 from subscriptions.topic_names import TopicNames
@@ -21,7 +21,7 @@ _LINGER_SECONDS = 0.1
 class _WarmUp:
     """Runs in the workers."""
 
-    snapshot: Snapshot
+    stored: Stored
     limits: EngineLimits
     names: TopicNames
     counts: "Accumulator[Counts]"
@@ -29,7 +29,7 @@ class _WarmUp:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             counts: Counts = {}
-            engine_at(self.snapshot, self.limits, self.names, counts)
+            engine_at(received(self.stored), self.limits, self.names, counts)
             self.counts.add(counts)
             time.sleep(_LINGER_SECONDS)
             yield batch
@@ -45,5 +45,6 @@ def warm_up(
     """Bring the engines of all workers to a snapshot; what that took is counted."""
     tasks = spark.sparkContext.defaultParallelism
     numbers = spark.range(0, tasks, 1, tasks)
-    warmed = numbers.mapInArrow(_WarmUp(snapshot, limits, names, counts), "id bigint")
+    snapshot.send(spark.sparkContext)
+    warmed = numbers.mapInArrow(_WarmUp(snapshot.stored, limits, names, counts), "id bigint")
     warmed.write.format("noop").mode("overwrite").save()

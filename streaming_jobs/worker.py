@@ -88,23 +88,24 @@ class EngineState:
         self.limits = limits
         self.names = names
         self.engine = Engine(message_limits=limits.message, result_limits=limits.result)
-        self.job = snapshot.job
-        self.number = snapshot.base_number
+        self.job = snapshot.stored.job
+        self.number = snapshot.stored.base_number
         self._uses = 0
         self._renewals = 0
         started = time.monotonic()
         entries = snapshot.entries()
-        for count, entry in enumerate(entries, start=1):
-            self._add(entry)
-            if count % _PROGRESS_EVERY == 0:
-                _LOGGER.info("building the engine: %d of %d subscriptions", count, len(entries))
+        with uncollected():  # not around what is broadcast: to read it lets the collector go on
+            for count, entry in enumerate(entries, start=1):
+                self._add(entry)
+                if count % _PROGRESS_EVERY == 0:
+                    _LOGGER.info("building the engine: %d of %d subscriptions", count, len(entries))
         if entries:
             spent = time.monotonic() - started
             _LOGGER.info("built the engine: %d subscriptions in %.1f s", len(entries), spent)
 
     def follow(self, snapshot: Snapshot) -> bool:
         """Apply what is new in a snapshot; False if there is no way there from here."""
-        if snapshot.job != self.job:
+        if snapshot.stored.job != self.job:
             return False
         deltas = snapshot.since(self.number)
         if deltas is None:
@@ -157,9 +158,8 @@ def engine_at(
         gc.unfreeze()
         gc.collect()
         pa.array([0])  # for its first one pyarrow imports pandas, which takes a second and stays
-        with uncollected():
-            state = EngineState(snapshot, limits, names)
-            followed = state.follow(snapshot)
+        state = EngineState(snapshot, limits, names)
+        followed = state.follow(snapshot)
         assert followed, "a snapshot leads from its base to itself"
         # Spark collects all garbage after each task: it need not walk over what stays. And Python
         # need not look for garbage while messages come and go: what they leave is freed at once.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from streaming_jobs import worker
-from streaming_jobs.snapshot import Entry, Snapshot
+from streaming_jobs.snapshot import Entry, Stored
 from streaming_jobs.statistics import Counts
 from streaming_jobs.transform import Transform
 from streaming_jobs.worker import EngineLimits
@@ -38,10 +38,10 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Local:
 @pytest.fixture
 def transform(told: Local) -> Transform:
     entries = [Entry(f"s{n % 7}/q{n}", n, "//a", "xml") for n in range(FILTERS)]
-    snapshot = Snapshot("test", 0, 0, cast("Any", Local(pickle.dumps(entries))), ())
+    stored = Stored("test", 0, cast("Any", Local(pickle.dumps(entries))))
     names = TopicNames("t")
     return Transform(
-        snapshot, EngineLimits(), names, 1_000_000, {}, frozenset({"s3"}), cast("Any", told)
+        stored, EngineLimits(), names, 1_000_000, {}, frozenset({"s3"}), cast("Any", told)
     )
 
 

@@ -24,7 +24,7 @@ from streaming_jobs.in_force import Selected
 from streaming_jobs.metrics import Metrics
 from streaming_jobs.overview import Overview
 from streaming_jobs.settings import JobSettings
-from streaming_jobs.snapshot import Entry, Snapshot
+from streaming_jobs.snapshot import Entry, Stored, received
 from streaming_jobs.sources import sources
 from streaming_jobs.statistics import Counts, CountsParam
 from streaming_jobs.tally import Tally
@@ -51,12 +51,12 @@ def run(rounds: int, subscriptions: int = 10_000, batches: int = 20) -> dict[str
         for number, text in enumerate(texts)
     ]
     driver = _Driver()
-    snapshot = Snapshot("bench", 0, 0, cast("Any", _Local(pickle.dumps(entries))), ())
+    stored = Stored("bench", 0, cast("Any", _Local(pickle.dumps(entries))))
     limits = EngineLimits()
     transform = Transform(
-        snapshot, limits, TopicNames(), 1_000_000, {}, frozenset(), cast("Any", driver)
+        stored, limits, TopicNames(), 1_000_000, {}, frozenset(), cast("Any", driver)
     )
-    bare = _Unmeasured(transform, engine_at(snapshot, limits, transform.names))
+    bare = _Unmeasured(transform, engine_at(received(stored), limits, transform.names))
     timings = compare(
         {"nothing counted": bare.run, "all counted": lambda batch: _drain(transform([batch]))},
         lambda number: [_batch(number * batches + each, subscriptions) for each in range(batches)],
@@ -110,7 +110,7 @@ class Uncounted(Transform):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same output records."""
-        unmeasured = _Unmeasured(self, engine_at(self.snapshot, self.limits, self.names))
+        unmeasured = _Unmeasured(self, engine_at(received(self.stored), self.limits, self.names))
         for batch in batches:
             yield from unmeasured.answers(batch)
 
