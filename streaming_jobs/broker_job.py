@@ -79,6 +79,8 @@ class BrokerJob:
         self.overview = Overview()
         self._progress = Progress(self.metrics, self.overview)
         self.batches = 0
+        self._committed = 0
+        """How many of them are known to be."""
         self.totals: dict[str, float] = {}
         """What the workers did since the start; no names that only some batches have."""
         self._map = ArrowMap(source.COLUMNS, SCHEMA)
@@ -132,12 +134,12 @@ class BrokerJob:
         With `available_now` it ends by itself when all messages that there are have been read.
         """
         arm(self.spark.sparkContext.environment)
-        say("reading the subscriptions")
-        self.in_force.catch_up(
-            lambda done, end: say(f"reading the subscriptions: {done:,} of {end:,}")
-        )
-        say(f"building the engines: {len(self.in_force):,} subscriptions")
         with explained():
+            say("reading the subscriptions")
+            self.in_force.catch_up(
+                lambda done, end: say(f"reading the subscriptions: {done:,} of {end:,}")
+            )
+            say(f"building the engines: {len(self.in_force):,} subscriptions")
             self._warm_up()
             say("starting the stream")
             self._query = self._start_stream(available_now=available_now)
@@ -188,6 +190,7 @@ class BrokerJob:
                 continue
             self._progress.look(self._query)
             if not self._query.status["isTriggerActive"]:
+                self._pass_commit()
                 reach(KillPoint.BETWEEN)
             try:
                 self.in_force.follow()
@@ -258,10 +261,15 @@ class BrokerJob:
         if self._stopping.is_set():
             # The last one is committed, and nothing of this one is done or written down.
             raise JobError(STOPPING, "the job is to end")
-        if self.batches:
-            reach(KillPoint.COMMITTED)  # the one before it, or there would not be another
+        self._pass_commit()
         with self.metrics.batch_running:
             self._answer(messages, batch)
+
+    def _pass_commit(self) -> None:
+        """The last batch is committed: there is another one, or none under way."""
+        if self._committed != self.batches:
+            self._committed = self.batches
+            reach(KillPoint.COMMITTED)
 
     def _answer(self, messages: DataFrame, batch: int) -> None:
         """One batch: pin its subscriptions, and write all their results in one action."""
@@ -271,7 +279,8 @@ class BrokerJob:
             telling = self._aside.submit(self._tell_of_last)
             self._write_or_again(messages, selected)
             reach(KillPoint.WRITTEN)
-            telling.result()
+            if telling.exception() is not None:
+                _LOGGER.warning("nothing is known of the last batch: %s", telling.exception())
         self._progress.version = selected.version
         self.batches += 1
         self._last_batch = time.monotonic()

@@ -1,5 +1,6 @@
 """What went wrong, in words that say what to do."""
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,7 +113,7 @@ def explain_failure(failure: BaseException | None) -> BrokerError:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Let errors of Spark's be said in words."""
+    """Let errors of Spark's, and a full disk, be said in words."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -123,6 +124,10 @@ def explained() -> Iterator[None]:
             "Spark's JVM has ended: it was killed, or had not enough memory. Nothing was skipped; "
             "start again, and it goes on where it stopped",
         ) from None
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise explain_failure(error) from None
+        raise
 
 
 def _line_of(text: str, place: int) -> str:

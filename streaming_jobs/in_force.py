@@ -37,7 +37,7 @@ _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
 _STALE_SECONDS = 1.0
 """A batch takes the subscriptions as `follow` left them, so that messages don't wait while Kafka is
-asked about subscriptions; unless that was so long ago."""
+asked about subscriptions; unless that was so long ago, and nobody is about to."""
 
 _REST = 4.0
 """When there are many changes at once, so much longer than taking some takes they are left alone: a
@@ -59,7 +59,9 @@ class Selected(NamedTuple):
 
 
 class _Next(NamedTuple):
-    """What the next batch takes, all of one version."""
+    """What the next batch takes, all of one version; unless the snapshot is that of a batch which
+    came again, and has to be the registry's first.
+    """
 
     pin: Pin
     snapshot: Snapshot
@@ -170,13 +172,14 @@ class InForce:
     def _follow_registry(self) -> None:
         # Not back, whatever the clock does: what has expired would be in force for the pin again.
         self._now = max(self._now, datetime.now(UTC))
-        changes = self.registry.poll()
+        changes = self.registry.take()
         if changes and not self._is_rebuilt:
             self._snapshots.update((each.key, each.subscription) for each in changes)
         pin, before = self._pin_of_now(), self._next.pin
         # If nothing has changed, nothing has expired either, and the time makes no difference.
         if changes or replace(pin, time=before.time) != before:
             self._leave(pin)
+        self.registry.publish()
         self._show(self.registry)
 
     def _leave(self, pin: Pin) -> None:
@@ -199,11 +202,13 @@ class InForce:
         until they are there. The batch may have subscribers that have left meanwhile. If a topic of
         its can't be had, its write is given up.
         """
-        failed = self._outputs.check_if_due({*self._snapshots.subscribers, *(self._in_batch or ())})
+        in_batch = self._in_batch or frozenset()
+        failed = self._outputs.check_if_due(self._snapshots.subscribers | in_batch)
         if failed:
             self.registry.suspend(failed)
             self._follow_registry()
-            if self._in_batch is not None and not self._in_batch.isdisjoint(failed):
+            in_batch = self._in_batch or frozenset()
+            if not in_batch.isdisjoint(failed):
                 self._give_up()
 
     # For a batch
@@ -236,7 +241,8 @@ class InForce:
                 selected = self._rebuilt(pin)
                 self._begin(self._snapshots.subscribers, selected.suspended)
             return selected
-        if time.monotonic() - self._followed > _STALE_SECONDS:
+        is_stale = time.monotonic() - self._followed > _STALE_SECONDS
+        if is_stale and not self._keeping.locked():
             self.follow()
         if self._is_rebuilt:
             self._return_to_now()

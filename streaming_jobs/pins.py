@@ -24,6 +24,9 @@ from subscriptions.model import Status
 _KEPT = 100
 """Spark keeps as many batches in its logs; none older comes again."""
 
+_READY = ".ready-"
+"""How the names of files begin that batches get links to."""
+
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """What file systems say that have no links to files."""
 
@@ -104,8 +107,6 @@ class LocalPins:
         self._lock = threading.Lock()
         self._ready: tuple[Pin, Path] | None = None
         """The pin that is on the disk, and its file."""
-        for left in self._directory.glob(".ready-*"):
-            left.unlink()
 
     def read(self, batch: int) -> Pin | None:
         """The pin of a batch, if it was begun before."""
@@ -119,12 +120,15 @@ class LocalPins:
         if self._ready is not None and self._ready[0] == pin:
             return
         # Not over another one: batches have links to that.
-        file = self._directory / f".ready-{uuid.uuid4().hex}"
+        file = self._directory / f"{_READY}{uuid.uuid4().hex}"
         _write_out(file, pin)
         with self._lock:
             before, self._ready = self._ready, (pin, file)
-        if before is not None:
-            before[1].unlink(missing_ok=True)
+        # Those that a job left behind which was killed; by no one who only reads.
+        left = self._directory.glob(f"{_READY}*") if before is None else (before[1],)
+        for each in left:
+            if each != file:
+                each.unlink(missing_ok=True)
 
     def write(self, batch: int, pin: Pin) -> None:
         """Keep a pin, so that it is there after a crash."""
@@ -140,6 +144,9 @@ class LocalPins:
                 return False
             try:
                 os.link(self._ready[1], file)
+            except FileNotFoundError:
+                self._ready = None
+                return False
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise

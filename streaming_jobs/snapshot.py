@@ -24,13 +24,17 @@ from pyspark import Broadcast, SparkContext, TaskContext
 from subscriptions.model import Subscription, SubscriptionKey
 
 _SMALLEST_REBASE = 2_000
-"""So many changes are kept in any case before there is a new base."""
+"""So many changes are kept in any case before there is a new base, and after that for workers that
+were idle meanwhile."""
 
 _REBASE_SHARE = 4
 """There is one when so large a part of all subscriptions, a quarter, has changed."""
 
 _LONGEST_TEXT = 48_000
 """So many bytes of changes go with each task; about a thousand of them."""
+
+_PART = 1_000
+"""So many entries are pickled at a time: other threads have to wait for that."""
 
 _PROPERTY = "xmlbroker.snapshot"
 
@@ -97,7 +101,8 @@ class Stored:
     job: str
     """Numbers count from the start of a job: no other's state is this one's."""
     base_number: int
-    base: "Broadcast[bytes]"
+    base: "Broadcast[list[bytes]]"
+    """All subscriptions of its state, pickled in parts."""
     runs: tuple[Run, ...] = ()
     """One following the other; they may start before the base, and then lead at least to it."""
 
@@ -123,8 +128,7 @@ class Snapshot:
 
     def entries(self) -> list[Entry]:
         """All subscriptions of the base."""
-        entries: list[Entry] = pickle.loads(self.stored.base.value)
-        return entries
+        return list(chain.from_iterable(map(pickle.loads, self.stored.base.value)))
 
     def subscribers(self) -> set[str]:
         """Those who have a subscription in this state."""
@@ -191,7 +195,7 @@ class Snapshots:
         self._base_number = 0
         self._since_base = 0
         """How many changes there were."""
-        self._base = context.broadcast(pickle.dumps([]))
+        self._base: Broadcast[list[bytes]] = context.broadcast([])
         self._retired: list[Broadcast[Any]] = []
         self._lock = threading.Lock()
         """For the ones that are retired: those who free them are others."""
@@ -263,7 +267,8 @@ class Snapshots:
         self._since_base += changes.size
         if changes.size > most:
             self._recent.clear()
-            self._keep_runs(0)
+            self._retire(*(run.deltas for run in self._runs))
+            self._runs.clear()
             self._make_base(number)
         else:
             self._recent.append(Delta.of(number, changes))
@@ -271,7 +276,7 @@ class Snapshots:
             if is_due or sum(len(delta.packed) for delta in self._recent) > _LONGEST_TEXT:
                 self._make_run()
             if is_due:
-                self._keep_runs(_SMALLEST_REBASE)
+                self._forget_runs()
                 self._make_base(number)
         stored = Stored(self.current.stored.job, self._base_number, self._base, tuple(self._runs))
         self.current = Snapshot(stored, number, tuple(self._recent))
@@ -283,23 +288,25 @@ class Snapshots:
         self._runs.append(Run(deltas[0].number, deltas[-1].number, size, made))
         self._recent.clear()
 
-    def _keep_runs(self, most: int) -> None:
-        """Let go of old ones until there are no more than so many changes in them."""
+    def _forget_runs(self) -> None:
+        """Let go of old ones without which there are enough changes for workers that were idle."""
         kept = sum(run.size for run in self._runs)
-        while kept > most:
+        while kept - self._runs[0].size >= _SMALLEST_REBASE:
             oldest = self._runs.pop(0)
             kept -= oldest.size
             self._retire(oldest.deltas)
 
     def _make_base(self, number: int) -> None:
         self._retire(self._base)
-        self._base = self._context.broadcast(pickle.dumps(list(self._entries.values())))
+        entries = list(self._entries.values())
+        parts = [entries[start : start + _PART] for start in range(0, len(entries), _PART)]
+        self._base = self._context.broadcast([pickle.dumps(part) for part in parts])
         self._base_number = number
         self._since_base = 0
 
-    def _retire(self, broadcast: "Broadcast[Any]") -> None:
+    def _retire(self, *broadcasts: "Broadcast[Any]") -> None:
         with self._lock:
-            self._retired.append(broadcast)
+            self._retired += broadcasts
 
 
 def entry_of(subscription: Subscription) -> Entry:

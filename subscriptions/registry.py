@@ -178,7 +178,7 @@ class Registry:
             for key, status in self._statuses.items()
             if not status.says_same_as(published.get(key))
         }
-        self._publish()
+        self.publish()
         self._changes.clear()
         self.census.refused_records = 0
 
@@ -188,6 +188,18 @@ class Registry:
 
         If Kafka fails in the middle nothing is forgotten: the next call goes on.
         """
+        self._gather(timeout)
+        self.publish()
+        return self._hand_on()
+
+    def take(self, timeout: float = 0.0) -> list[Change]:
+        """As `poll`, but nobody is told yet: whoever reads that a subscription is active, and sends
+        a message, has to get the result. So it has to be in force first, and then `publish`.
+        """
+        self._gather(timeout)
+        return self._hand_on()
+
+    def _gather(self, timeout: float) -> None:
         records = self._log.poll(timeout)
         self.is_behind = len(records) >= MOST_POLLED
         for record in records:
@@ -195,18 +207,11 @@ class Registry:
         now = self._clock()
         self._touch_expired(now)
         self._settle(now)
-        self._publish()
+
+    def _hand_on(self) -> list[Change]:
         changes = list(self._changes.values())
         self._changes.clear()
         return changes
-
-    def expire(self, now: datetime) -> dict[SubscriptionKey, Status]:
-        """Take those whose time is over out of force; the status of each. `poll` does it too."""
-        expired = self._touch_expired(now)
-        statuses = {key: self._statuses[key.to_bytes()] for key in expired}
-        self._settle(now)
-        self._publish()
-        return statuses
 
     def suspend(self, reasons: Mapping[str, str]) -> None:
         """Take all of some subscribers out of force, for example since their topic is gone.
@@ -216,7 +221,7 @@ class Registry:
         now = self._clock()
         self._mark_suspended(reasons, now)
         self._settle(now)
-        self._publish()
+        self.publish()
 
     # One record
 
@@ -288,19 +293,16 @@ class Registry:
                 State.SUSPENDED, status.version, suspension.since, error=error
             )
 
-    def _touch_expired(self, now: datetime) -> list[SubscriptionKey]:
+    def _touch_expired(self, now: datetime) -> None:
         """Mark those whose time has come since the last look."""
-        expired: list[SubscriptionKey] = []
         while self._expiries and self._expiries[0][0] <= now:
             _, key, version = heapq.heappop(self._expiries)
             if not self._is_due(key, version):
                 continue
             subscription = self._set.subscriptions[key]
-            expired.append(key)
             self._touched[key] = None
             name = key.to_bytes()
             self._statuses[name] = self._set.refused.get(name) or _expired(subscription, now)
-        return expired
 
     def _is_due(self, key: SubscriptionKey, version: int) -> bool:
         """Whether an entry of the expiries is about what is registered and wants results."""
@@ -381,7 +383,8 @@ class Registry:
             if key not in self._statuses and status.state is not State.REMOVED:
                 self._statuses[key] = Status(State.REMOVED, self.version, now)
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """Tell subscribers what became of their records, as far as they have not been told."""
         for key, status in self._statuses.items():
             self._status_log.publish(key, status)
         self._status_log.flush()

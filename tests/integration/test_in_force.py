@@ -56,6 +56,23 @@ def test_a_batch_does_not_wait_while_kafka_is_asked(
         assert batches.submit(version_of, job.in_force, 0).result(30) == version
 
 
+def test_nobody_is_told_of_a_subscription_that_the_next_batch_does_not_have(
+    job: BrokerJob, log: KafkaSubscriptionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    publish = job.in_force.registry.publish
+
+    def tell() -> None:
+        told.append(version_of(job.in_force, len(told)))
+        publish()
+
+    monkeypatch.setattr(job.in_force.registry, "publish", tell)
+    version = subscribe(log, "a/one")
+    while job.in_force.version < version:
+        job.in_force.follow()
+    assert told[-1] == version
+
+
 def test_a_batch_looks_for_changes_if_nobody_else_has(
     job: BrokerJob, log: KafkaSubscriptionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

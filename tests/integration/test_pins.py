@@ -74,6 +74,23 @@ def test_a_batch_has_its_own_pin_whatever_is_prepared_meanwhile(tmp_path: Path) 
     assert [pins.read(batch) for batch in range(60)] == made
 
 
+def test_who_only_reads_takes_nothing_away(tmp_path: Path) -> None:
+    pins = LocalPins(tmp_path)
+    pins.prepare(PIN)
+    assert LocalPins(tmp_path).read(0) is None
+    pins.write(0, PIN)
+    assert LocalPins(tmp_path).read(0) == PIN
+
+
+def test_what_is_prepared_is_written_again_if_it_is_gone(tmp_path: Path) -> None:
+    pins = LocalPins(tmp_path)
+    pins.prepare(PIN)
+    for each in (tmp_path / "xmlbroker-pins").iterdir():
+        each.unlink()
+    pins.write(0, PIN)
+    assert pins.read(0) == PIN
+
+
 def test_without_links_to_files_each_batch_has_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

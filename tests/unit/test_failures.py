@@ -1,5 +1,8 @@
 """What Spark and Kafka say when a job ends, and what is made of it."""
 
+import errno
+import os
+
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -53,6 +56,17 @@ Caused by: java.io.EOFException
 )
 def test_the_code_says_why(text: str, code: str) -> None:
     assert explain_failure(RuntimeError(text)).code == code
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_is_full_is_said_in_words(number: int) -> None:
+    with pytest.raises(JobError, match="disk-full: there is no space left"), explained():
+        raise OSError(number, os.strerror(number), "xmlbroker-pins/.ready-1")
+
+
+def test_other_errors_of_files_are_not_explained_away() -> None:
+    with pytest.raises(PermissionError), explained():
+        raise PermissionError(errno.EACCES, "Permission denied", "xmlbroker-pins")
 
 
 def test_an_error_of_ours_stays_what_it_is() -> None:

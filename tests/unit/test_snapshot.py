@@ -89,7 +89,11 @@ def test_workers_get_to_the_state_of_the_batch(rng: random.Random) -> None:
         sizes.setattr(snapshot_module, "_SMALLEST_REBASE", rng.choice((10, 50, 2_000)))
         sizes.setattr(snapshot_module, "_LONGEST_TEXT", rng.choice((0, 300, 1_000, 48_000)))
         for version in range(rng.randint(1, 25)):
+            before = snapshots.current.number
             snapshot = change(snapshots, wanted, version, rng)
+            if snapshot.since(before) is None:
+                assert snapshot == Snapshot(snapshot.stored, snapshot.stored.base_number)
+                assert not snapshot.stored.runs
             for place in range(3):
                 if rng.random() < 0.6:
                     worker = brought(workers[place], snapshot)
@@ -168,6 +172,19 @@ def test_many_changes_become_a_run_and_then_a_base(
     monkeypatch.setattr(last.stored.base, "_value", None)
     assert worker.follow(last)
     assert len(worker.engine) == 2_100
+
+
+def test_workers_that_are_up_to_date_are_never_built_anew_for_small_changes(
+    snapshots: Snapshots,
+) -> None:
+    """Changes that are short, as removals are, make long runs."""
+    names = [f"s/{number}" for number in range(6_000)]
+    worker = brought(None, changed(snapshots, *names))
+    for start in range(0, len(names), 50):
+        snapshot = snapshots.update((SubscriptionKey.parse(n), None) for n in names[start:][:50])
+        assert worker.follow(snapshot)
+    assert len(worker.engine) == 0
+    assert snapshot.stored.base_number > 1
 
 
 def test_what_batches_use_is_not_freed(snapshots: Snapshots) -> None:

@@ -21,7 +21,7 @@ FILTERS = 700
 class Local:
     """A broadcast, and an accumulator, that stay here."""
 
-    def __init__(self, value: bytes = b"") -> None:
+    def __init__(self, value: list[bytes] | None = None) -> None:
         self.value = value
         self.counts: list[Counts] = []
 
@@ -38,7 +38,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Local:
 @pytest.fixture
 def transform(told: Local) -> Transform:
     entries = [Entry(f"s{n % 7}/q{n}", n, "//a", "xml") for n in range(FILTERS)]
-    stored = Stored("test", 0, cast("Any", Local(pickle.dumps(entries))))
+    stored = Stored("test", 0, cast("Any", Local([pickle.dumps(entries)])))
     names = TopicNames("t")
     return Transform(
         stored, EngineLimits(), names, 1_000_000, {}, frozenset({"s3"}), cast("Any", told)

@@ -51,7 +51,7 @@ def run(rounds: int, subscriptions: int = 10_000, batches: int = 20) -> dict[str
         for number, text in enumerate(texts)
     ]
     driver = _Driver()
-    stored = Stored("bench", 0, cast("Any", _Local(pickle.dumps(entries))))
+    stored = Stored("bench", 0, cast("Any", _Local([pickle.dumps(entries)])))
     limits = EngineLimits()
     transform = Transform(
         stored, limits, TopicNames(), 1_000_000, {}, frozenset(), cast("Any", driver)
@@ -88,7 +88,7 @@ def _batch(seed: int, values: int) -> pa.RecordBatch:
 class _Local:
     """A broadcast that stays here."""
 
-    def __init__(self, value: bytes) -> None:
+    def __init__(self, value: list[bytes]) -> None:
         self.value = value
 
 

@@ -45,7 +45,8 @@ def run(
         with bench.broker(phases) as (job, query), following(job):
             # The first turn is not counted: it has Java compile what changes need.
             turns = rounds + 1
-            load = start_load(bench, _WARM_SECONDS + turns * (2 * seconds + 1), rate, seed=7)
+            most = 60 + _WARM_SECONDS + turns * (2 * seconds + 10)  # it is ended before
+            load = start_load(bench, most, rate, seed=7)
             first = first_delivery(bench)
             done = _take_turns(bench, job, changed, seconds, turns)
             batches = _batches(query)

@@ -337,6 +337,14 @@ class TestOutputTopics:
         assert [change.key for change in broker.registry.poll()] == [BOOKS]
         assert broker.state(BOOKS) is State.ACTIVE
 
+    def test_nobody_is_told_of_what_is_taken_before_it_is_in_force(self, broker: Broker) -> None:
+        broker.write(BOOKS, GOOD)
+        assert [change.key for change in broker.registry.take()] == [BOOKS]
+        assert BOOKS.to_bytes() not in broker.status_log.read_all()
+        broker.registry.publish()
+        assert broker.state(BOOKS) is State.ACTIVE
+        assert broker.registry.take() == []
+
     def test_the_last_word_is_published_after_a_failure(
         self, broker: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -417,15 +425,6 @@ class TestExpiry:
         assert broker.registry.poll() == [Change(BOOKS, None, 0)]
         assert broker.status(BOOKS) == Status(State.EXPIRED, 0, broker.now)
         assert broker.registry.poll() == []
-
-    def test_expire_tells_the_statuses(self, broker: Broker) -> None:
-        broker.take(BOOKS, broker.expiring(10))
-        broker.take(NEWS, GOOD)
-        later = broker.now + timedelta(seconds=10)
-        assert broker.registry.expire(later) == {BOOKS: Status(State.EXPIRED, 0, later)}
-        assert broker.registry.expire(later) == {}
-        assert list(broker.registry.active) == [NEWS]
-        assert broker.registry.poll() == [Change(BOOKS, None, 1)]
 
     def test_an_update_counts_from_its_own_time(self, broker: Broker) -> None:
         broker.take(BOOKS, broker.expiring(10))
