@@ -24,6 +24,7 @@ from subscriptions.kafka_client import (
 from subscriptions.log import MOST_POLLED, LogRecord
 from subscriptions.model import Status
 from subscriptions.topics import TopicAdmin
+from subscriptions.unreadable import pass_over_unreadable
 
 _LOGGER = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 30.0
@@ -56,6 +57,8 @@ class _OnePartition:
         self._partition = TopicPartition(topic, 0)
         self._reader: Any = None
         self._writer: Any = None
+        self._next: int | None = None
+        """Where `poll` goes on, if it is used."""
         with TopicAdmin(client_settings) as admin:
             partitions = admin.partitions(topic)
         if partitions == 0:
@@ -89,13 +92,22 @@ class _OnePartition:
 
     def _open_consumer(self) -> Any:  # noqa: ANN401 - kafka-python has no types
         consumer = open_client(KafkaConsumer, self._settings, **_CONSUMER)
+        pass_over_unreadable(consumer)
         consumer.assign([self._partition])
         return consumer
 
     def _consumer(self) -> Any:  # noqa: ANN401
         if self._reader is None:
-            self._reader = self._open_consumer()
+            reader = self._open_consumer()
+            if self._next is not None:
+                self._seek(reader, self._next)
+            self._reader = reader
         return self._reader
+
+    def _drop_consumer(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
 
     def _producer(self) -> Any:  # noqa: ANN401
         if self._writer is None:
@@ -168,16 +180,25 @@ class KafkaSubscriptionLog(_OnePartition):
         """Let `poll` go on from here."""
         with translated_errors(self._settings, self.topic):
             self._seek(self._consumer(), start)
+        self._next = start
 
     def poll(self, timeout: float = 0.0) -> list[LogRecord]:
-        """Some of the records that follow."""
+        """Some of the records that follow. After an error it goes on where it was."""
         with translated_errors(self._settings, self.topic):
-            milliseconds = int(timeout * 1000)
-            polled = self._consumer().poll(timeout_ms=milliseconds, max_records=MOST_POLLED)
-        return [
+            try:
+                milliseconds = int(timeout * 1000)
+                polled = self._consumer().poll(timeout_ms=milliseconds, max_records=MOST_POLLED)
+            except Exception:
+                # What it was at is half done, and some errors it would never come out of.
+                self._drop_consumer()
+                raise
+        records = [
             LogRecord(each.offset, each.key, each.value, each.timestamp)
             for each in polled.get(self._partition, [])
         ]
+        if records:
+            self._next = records[-1].offset + 1
+        return records
 
 
 class KafkaStatusLog(_OnePartition):

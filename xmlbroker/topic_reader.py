@@ -14,6 +14,7 @@ from subscriptions.kafka_client import (
     translated_errors,
 )
 from subscriptions.topics import why_no_topic
+from subscriptions.unreadable import pass_over_unreadable
 
 _POLL_SECONDS = 0.25
 _PATIENCE_SECONDS = 30.0
@@ -56,6 +57,7 @@ class TopicReader:
         self.topic = topic
         self._settings = client_settings
         self._consumer: Any = open_client(KafkaConsumer, client_settings, **_CONSUMER)
+        pass_over_unreadable(self._consumer)
         try:
             with translated_errors(client_settings, topic):
                 numbers = self._consumer.partitions_for_topic(topic)

@@ -8,12 +8,13 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Protocol
 
 import pytest
 
-from subscriptions.errors import KafkaUnreachableError, TopicError
-from subscriptions.kafka_client import KafkaProducer, open_client
+from subscriptions.errors import KafkaError, KafkaUnreachableError, TopicError
+from subscriptions.kafka_client import KafkaConsumer, KafkaProducer, errors, open_client
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
 from subscriptions.log import StatusLog, SubscriptionLog
 from subscriptions.model import State, SubscriptionKey
@@ -216,3 +217,75 @@ def test_a_cold_start_after_compaction_is_the_warm_state(
     assert SubscriptionKey("acme", "removed") not in cold.subscriptions
     assert kafka_status_log.read_all() == published
     assert published[b"acme/removed"].state is State.REMOVED
+
+
+@pytest.mark.parametrize("codec", ["snappy", "lz4", "zstd", "gzip"])
+def test_records_that_others_compress(
+    settings: dict[str, object], open_log: Callable[..., KafkaSubscriptionLog], codec: str
+) -> None:
+    log = open_log()
+    log.follow(0)
+    with closing(open_client(KafkaProducer, settings, compression_type=codec)) as producer:
+        for value in (b"one", b"two"):
+            producer.send(log.topic, key=b"a/1", value=value, partition=0)
+        producer.flush(30)
+    assert [each.value for each in log.read()] == [b"one", b"two"]
+    assert [each.value for _ in range(20) for each in log.poll(0.1)] == [b"one", b"two"]
+
+
+class BrokenName(str):
+    """The name of a header, as clients write it that don't look whether it is UTF-8."""
+
+    __slots__ = ()
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return b"\xff" + super().encode(encoding, errors)
+
+
+def test_what_cannot_be_read_is_a_record_without_a_key(
+    settings: dict[str, object],
+    open_log: Callable[..., KafkaSubscriptionLog],
+    kafka_status_log: KafkaStatusLog,
+) -> None:
+    """It changes nothing, and what comes after it is read; also by who starts later."""
+    log = open_log()
+    warm = Registry(log, kafka_status_log, prepare=lambda _: {})
+    warm.catch_up()
+    log.append(b"acme/before", b'{"query": "//a"}')
+    with closing(open_client(KafkaProducer, settings)) as producer:
+        sent = {"key": b"acme/hidden", "value": b'{"query": "//b"}', "partition": 0}
+        producer.send(log.topic, **sent, headers=[(BrokenName("h"), b"")]).get(30)
+    log.append(b"acme/after", b'{"query": "//c"}')
+    while warm.version < log.end() - 1:
+        warm.poll(0.2)
+    cold = Registry(log, kafka_status_log, prepare=lambda _: {})
+    cold.catch_up()
+    for registry in (warm, cold):
+        assert [str(key) for key in registry.active] == ["acme/before", "acme/after"]
+        assert registry.unreported == 1
+    assert cold.digest() == warm.digest() == warm.rebuild(2).digest()
+
+
+def test_a_poll_that_fails_is_no_end(
+    open_log: Callable[..., KafkaSubscriptionLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A consumer that raised may never come to an end again: another one goes on for it."""
+    log = open_log()
+    log.follow(0)
+    log.append(b"a/1", b"first")
+    assert [each.value for _ in range(10) for each in log.poll(0.2)] == [b"first"]
+    log.append_all([(b"a/1", b"second"), (b"a/1", b"third")])
+    poll = KafkaConsumer.poll
+    fails = iter([True])
+
+    def failing(consumer: object, **options: object) -> object:
+        polled = poll(consumer, **options)
+        if polled and next(fails, False):
+            raise errors.CorruptRecordError("the checksum is wrong")
+        return polled
+
+    monkeypatch.setattr(KafkaConsumer, "poll", failing)
+    with pytest.raises(KafkaError):
+        _ = [log.poll(0.2) for _ in range(20)]
+    assert log.end() == 3
+    assert [each.value for _ in range(10) for each in log.poll(0.2)] == [b"second", b"third"]
