@@ -46,8 +46,9 @@ class Batches:
 
     def committed(self) -> Ends:
         """How far the job has come."""
-        self.collect()
+        # First what is done: a batch may be begun and done while others are looked at.
         done = [batch for batch, _ in _numbered(self._checkpoint / "commits")]
+        self.collect()
         return self._ends[max(done)] if done else {}
 
     def __len__(self) -> int:
