@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from broker.engine import Engine
 from broker.errors import QueryError
@@ -20,6 +21,7 @@ from broker.query import parse
 from streaming_jobs.delivery_ids import id_of_subscription
 from streaming_jobs.snapshot import Entry, Snapshot
 from streaming_jobs.statistics import Counts
+from streaming_jobs.worker_log import log_to_spark
 from subscriptions.topic_names import TopicNames
 
 _LOGGER = logging.getLogger(__name__)
@@ -155,6 +157,8 @@ def engine_at(
     number = -1 if state is None else state.number
     if state is None or state.limits != limits or not state.follow(snapshot):
         _state = state = None  # free the old one before the new one is built
+        if TaskContext.get() is not None:
+            log_to_spark()
         gc.unfreeze()
         gc.collect()
         pa.array([0])  # for its first one pyarrow imports pandas, which takes a second and stays
