@@ -41,6 +41,14 @@ _CAUSES = (
         "max.message.bytes, start again, and it goes on where it stopped",
     ),
     (
+        r"Record at topic .* has timestamp value",
+        "message-time",
+        "a message has a time so far away that Spark can't read it. Have Kafka take it away "
+        "(kafka-delete-records.sh, up to it in its partition), start with a new checkpoint, and "
+        "let the topic refuse others: message.timestamp.before.max.ms and .after.max.ms, as "
+        "`xmlbroker admin apply` sets them",
+    ),
+    (
         r"OffsetOutOfRange|Cannot fetch offset|data may have been lost|KafkaSourceProvider.*lost"
         r"|offset.*was changed from|failOnDataLoss",
         "input-lost",
@@ -108,7 +116,7 @@ def explain_failure(failure: BaseException | None) -> BrokerError:
             return JobError(code, f"{detail}.\n{_line_of(text, found.start())}")
     lines = (line for line in text.splitlines() if line.strip())
     first = next((line for line in lines if not _SAYS_NOTHING.match(line)), "Spark gave no reason")
-    return JobError("job-failed", first.strip()[:500])
+    return JobError("job-failed", first.strip(": \t")[:500])
 
 
 @contextmanager

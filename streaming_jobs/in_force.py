@@ -31,7 +31,7 @@ from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
 from subscriptions.records import RecordLimits
 from subscriptions.registry import Registry
 from subscriptions.subscription_set import NO_VERSION
-from subscriptions.topics import TopicAdmin, TopicSettings
+from subscriptions.topics import TopicAdmin, TopicSettings, message_settings
 
 _LOGGER = logging.getLogger(__name__)
 _POLL_SECONDS = 0.2
@@ -92,7 +92,7 @@ class InForce:
         topics = self._admin.control_topics()
         if job.input_topics:
             del topics[self._names.messages]
-            topics.update(dict.fromkeys(job.input_topics, TopicSettings()))
+            topics.update(dict.fromkeys(job.input_topics, message_settings()))
         self._admin.ensure(topics)
         self._outputs = OutputWatch(self._admin, job.max_record_bytes)
         self._now = datetime.now(UTC)

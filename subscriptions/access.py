@@ -23,7 +23,12 @@ from typing import Literal
 from subscriptions.access_file import AccessFile, ControlTopic, Topic
 from subscriptions.errors import AccessFileError
 from subscriptions.topic_names import TopicNames
-from subscriptions.topics import TopicSettings, status_settings, subscription_settings
+from subscriptions.topics import (
+    TopicSettings,
+    message_settings,
+    status_settings,
+    subscription_settings,
+)
 
 Kind = Literal["topic", "group", "cluster"]
 Pattern = Literal["literal", "prefixed"]
@@ -171,7 +176,7 @@ def _topics(file: AccessFile, names: TopicNames) -> Iterator[tuple[str, TopicSet
             partitions or needed.partitions, replication, {**needed.configs, **wish.configs}
         )
 
-    yield names.messages, settings(wishes.messages, TopicSettings())
+    yield names.messages, settings(wishes.messages, message_settings())
     yield names.subscriptions, settings(wishes.subscriptions, subscription_settings())
     yield names.status, settings(wishes.status, status_settings())
     yield names.dead_letters, settings(wishes.dead_letters, TopicSettings())

@@ -24,12 +24,15 @@ __all__ = [
     "TopicAdmin",
     "TopicNames",
     "TopicSettings",
+    "message_settings",
     "status_settings",
     "subscription_settings",
     "why_no_topic",
 ]
 
-_WEEK_MS = 7 * 24 * 60 * 60 * 1000
+_HOUR_MS = 60 * 60 * 1000
+_DAY_MS = 24 * _HOUR_MS
+_WEEK_MS = 7 * _DAY_MS
 _TOPICS_A_REQUEST = 500
 _LARGEST = "max.message.bytes"
 _NOT_ALLOWED = "no access rule lets us see it"
@@ -59,6 +62,15 @@ def subscription_settings(replication: int = -1) -> TopicSettings:
     """
     lag = {"min.compaction.lag.ms": str(_WEEK_MS), "message.timestamp.type": "LogAppendTime"}
     return TopicSettings(1, replication, {**_COMPACTED, **lag})
+
+
+def message_settings(partitions: int = -1, replication: int = -1) -> TopicSettings:
+    """Publishers say what time their messages have, and Kafka takes any number for it; Spark
+    doesn't, and would fail at the same message for ever.
+    """
+    bounds = {"before": 200 * 365 * _DAY_MS, "after": _HOUR_MS}
+    configs = {f"message.timestamp.{name}.max.ms": str(most) for name, most in bounds.items()}
+    return TopicSettings(partitions, replication, configs)
 
 
 def status_settings(replication: int = -1) -> TopicSettings:
@@ -98,7 +110,7 @@ class TopicAdmin:
         """The topics that there have to be before anything runs."""
         plain = TopicSettings(replication=replication)
         return {
-            self.names.messages: messages if messages is not None else plain,
+            self.names.messages: messages or message_settings(replication=replication),
             self.names.subscriptions: subscription_settings(replication),
             self.names.status: status_settings(replication),
             self.names.dead_letters: plain,

@@ -18,7 +18,7 @@ from subscriptions.kafka_client import (
     errors,
     open_client,
 )
-from subscriptions.topics import TopicAdmin, TopicNames, TopicSettings
+from subscriptions.topics import TopicAdmin, TopicNames, message_settings
 from tests.faults.expectations import Book, WrittenRecord
 from tests.faults.ledger import Place, SendState, Sent, Stored, hash_of
 
@@ -123,7 +123,10 @@ class Traffic:
 
     def make_topics(self, **subscription_configs: str) -> None:
         """The control topics, before a job makes them with the settings that it likes."""
-        messages = TopicSettings(2, configs={"max.message.bytes": str(MAX_MESSAGE_BYTES)})
+        ours = message_settings(partitions=2)
+        messages = replace(
+            ours, configs={**ours.configs, "max.message.bytes": str(MAX_MESSAGE_BYTES)}
+        )
         with TopicAdmin(self._settings, TopicNames(self.prefix)) as admin:
             topics = admin.control_topics(messages)
             if subscription_configs:

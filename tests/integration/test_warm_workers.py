@@ -24,6 +24,7 @@ def test_workers_that_are_gone_come_back_while_there_is_nothing_to_do(
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Spark ends workers that are idle for a minute, and their engines with them."""
