@@ -80,7 +80,7 @@ _CAUSES = (
     (
         r"UnknownTopicOrPartitionException|does not exist",
         "topic-missing",
-        "a topic is gone that the job reads",
+        "a topic is gone that the job reads or writes",
     ),
     (
         r"TimeoutException|No resolvable bootstrap|ConnectException|DisconnectException"

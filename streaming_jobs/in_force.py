@@ -210,6 +210,8 @@ class InForce:
             in_batch = self._in_batch or frozenset()
             if not in_batch.isdisjoint(failed):
                 self._give_up()
+        if self._outputs.lacks_dead_letters:
+            self._outputs.mend_dead_letters()
 
     # For a batch
 
@@ -289,10 +291,12 @@ class InForce:
             lost = self._admin.unwritable(self._names.output(each) for each in subscribers)
             failed = self._outputs.refused(text, subscribers)
             self._outputs.measure(subscribers)
+            is_mended = self._outputs.mend_dead_letters()
             limits = self._outputs.largest_records
             # Who was suspended while it was written may have a topic again by now.
             given_up = subscribers & self.registry.suspended.keys()
-            if not (lost or failed or given_up) and limits == selected.largest_records:
+            is_known = lost or failed or given_up or is_mended
+            if not is_known and limits == selected.largest_records:
                 raise explain_failure(error)
             failed.update(self._outputs.check(subscribers))
             if failed:

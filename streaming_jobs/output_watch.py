@@ -1,4 +1,5 @@
-"""Sees to it that there is a topic for every subscriber who gets results, while batches run.
+"""Sees to it that there is a topic for every subscriber who gets results, and for dead letters,
+while batches run.
 
 A row for a topic that isn't there, or takes no record of that size, fails its task, and with it the
 batch, for all subscribers. So topics are looked at before batches, as often as that costs little,
@@ -41,6 +42,8 @@ class OutputWatch:
         self._next = 0.0
         self._leaderless: dict[str, float] = {}
         """Topics without a leader, and since when."""
+        self.lacks_dead_letters = False
+        """Whether their topic could not be written to when it was last looked at."""
         self.largest_records: dict[str, int] = {}
         """How large dead letters may be, and records of outputs that take less than usual."""
         self.measure(())
@@ -62,7 +65,9 @@ class OutputWatch:
     def check(self, subscribers: Iterable[str]) -> dict[str, str]:
         """Look now."""
         owners = self._owners(subscribers)
-        lost = self._without_elections(self._admin.unwritable(owners))
+        dead_letters = self._admin.names.dead_letters
+        lost = self._without_elections(self._admin.unwritable([*owners, dead_letters]))
+        self.lacks_dead_letters = lost.pop(dead_letters, None) is not None
         if not lost:
             return {}
         failed = self._admin.ensure_outputs(owner for topic in lost for owner in owners[topic])
@@ -71,6 +76,17 @@ class OutputWatch:
             then = "its subscribers are suspended" if is_lost else "it was made again"
             _LOGGER.warning("output topic %s: %s; %s", topic, reason, then)
         return failed
+
+    def mend_dead_letters(self) -> bool:
+        """Make the topic of dead letters if it is gone; whether it was. Raises if it can't be made:
+        that is everybody's trouble.
+        """
+        topic = self._admin.names.dead_letters
+        made = self._admin.ensure({topic: self._admin.control_topics()[topic]})
+        if made:
+            _LOGGER.warning("the topic %s was gone; it was made again", topic)
+        self.lacks_dead_letters = False
+        return bool(made)
 
     def _without_elections(self, lost: dict[str, str]) -> dict[str, str]:
         """Topics that can't be written to, but for those that have no leader for a moment."""

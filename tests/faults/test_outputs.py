@@ -31,6 +31,23 @@ def test_an_output_topic_is_deleted(bench: Bench) -> None:
     bench.scenario.verify(repeated_batches=3, may_lack=frozenset({"unlucky"}))
 
 
+def test_the_topic_of_dead_letters_is_deleted(bench: Bench) -> None:
+    """F7: it is made again, and nobody waits for it longer than that takes."""
+    bench.traffic.subscribe("all/all", "//*")
+    topic = f"{bench.traffic.prefix}.dead-letters"
+    refused = Message(b"no XML", "not-well-formed")
+    with bench.job() as job:
+        bench.traffic.publish([refused])
+        bench.scenario.come_to_rest(job)
+        bench.traffic.admin.delete_topics([topic])
+        bench.traffic.publish([refused] * 20)
+        bench.publish(20)
+        bench.scenario.come_to_rest(job, 60)
+    left = {delivered.header("xb-source") for delivered in bench.traffic.drain([topic])}
+    sent = {str(each.place) for each in bench.traffic.sent[1:21]}
+    assert left == sent
+
+
 def test_a_subscriber_leaves_and_takes_the_topic_along(bench: Bench) -> None:
     """F7: a batch that is under way still has the subscription, and no topic for it."""
     bench.subscribe_some()
