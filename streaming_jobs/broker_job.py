@@ -204,7 +204,11 @@ class BrokerJob:
             if is_idle and not self.in_force.is_in_batch:
                 self._keep_warm()
         with end_expected():
-            self._stop_between_batches(self._query)
+            is_between = self._stop_between_batches(self._query)
+        if is_between:
+            _LOGGER.info("stopped between batches")
+        else:
+            _LOGGER.warning("stopped within a batch, which comes again at the next start")
         self._progress.look(self._query)
         failure = self._query.exception()
         if failure is not None and explain_failure(failure).code != STOPPING:
@@ -228,9 +232,9 @@ class BrokerJob:
         """Let `run` come to its end; may be called from a signal handler."""
         self._stopping.set()
 
-    def _stop_between_batches(self, query: StreamingQuery) -> None:
+    def _stop_between_batches(self, query: StreamingQuery) -> bool:
         """In the middle of a batch, Spark would leave it to be done again. If there are messages
-        for another batch, that one ends the stream.
+        for another batch, that one ends the stream. False if that takes too long.
         """
         patience = _STOP_SECONDS if self._trouble is None else _STOP_WITHOUT_KAFKA_SECONDS
         deadline = time.monotonic() + patience
@@ -239,7 +243,9 @@ class BrokerJob:
             if not status["isTriggerActive"] or not status["isDataAvailable"]:
                 break
             time.sleep(0.005)
+        is_between = time.monotonic() < deadline
         query.stop()
+        return is_between
 
     def _keep_warm(self) -> None:
         """Workers die when they are idle for a minute, and their engines with them."""

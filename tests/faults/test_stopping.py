@@ -49,6 +49,7 @@ def test_a_job_whose_kafka_does_not_answer_is_stopped(tmp_path: Path) -> None:
                 try:
                     wait_until(lambda: "waiting for Kafka" in job.log(), "it is seen", 120)
                     assert job.stop() == 0, job.log()[-3000:]
+                    assert "stopped within a batch" in job.log()
                 finally:
                     os.killpg(kafka.pid, signal.SIGCONT)
             with bench.process() as job:

@@ -168,6 +168,7 @@ def test_dead_letters(run: Run, names: TopicNames, produce: Write) -> None:
         "subscription": None,
         "size": 5,
         "is_omitted": False,
+        "lacks_headers": False,
     }
     assert second["subscription"] == "acme/books"
     ran = run("dead-letters", "list", "--limit", "1")
@@ -219,6 +220,12 @@ def test_republish(
     ran = run("dead-letters", "republish", "--code", "no-value", "--yes")
     assert (ran.status, ran.err) == (0, "1 published again\n")
     assert None in {each.value for each in records_of(settings, names.messages)}
+    produce(names.dead_letters, b"<a", xb_source=there, xb_error="cut", xb_omitted_headers="3")
+    ran = run("dead-letters", "republish", "--code", "cut", "--yes")
+    assert ran.err.splitlines() == [
+        "1 without their headers, which were too large to keep",
+        "1 published again",
+    ]
     ran = run("dead-letters", "republish", "--code", "other", "--yes")
     assert (ran.status, ran.err) == (0, "there is nothing to publish\n")
 

@@ -49,6 +49,8 @@ class DeadLetter:
     """That of the message, also if it was too large to be here."""
     is_omitted: bool
     """Whether it is where it was published, and not here."""
+    lacks_headers: bool
+    """Whether its headers are there only, which did not fit in here with it."""
     time: datetime
 
     @classmethod
@@ -63,6 +65,7 @@ class DeadLetter:
             subscription=record.header("xb-subscription"),
             size=int(omitted) if is_omitted else len(record.value or b""),
             is_omitted=is_omitted,
+            lacks_headers=record.header("xb-omitted-headers") is not None,
             time=moment_of(record.timestamp_ms),
         )
 
@@ -231,6 +234,9 @@ def republish_dead_letters(
         if not chosen:
             click.echo("there is nothing to publish", err=True)
             sys.exit(1 if failed else 0)
+        bare = sum(each.letter.lacks_headers for each in chosen.values())
+        if bare:
+            click.echo(f"{bare} without their headers, which were too large to keep", err=True)
         topics = Counter(_check_topic(each.letter, kafka.names) for each in chosen.values())
         if not yes:
             _confirm(chosen, topics)

@@ -33,6 +33,8 @@ def _parse_headers(
         name, equals, value = each.partition("=")
         if not name or not equals:
             raise click.BadParameter(f"`{each}` is no name=value")
+        if any("\ud800" <= char <= "\udfff" for char in name):
+            raise click.BadParameter("the name of a header is UTF-8")
         if name.startswith("xb-"):
             raise click.BadParameter(f"`{name}`: names that start with xb- are the broker's")
         headers.append((name, value.encode("utf-8", "surrogateescape")))

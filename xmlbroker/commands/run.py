@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 import click
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from rich.console import Console
 
 from streaming_jobs.settings import JobSettings
@@ -105,9 +105,14 @@ def start_kafka(stack: ExitStack, directory: Path) -> "EmbeddedKafka":
     from streaming_jobs.local.kafka_broker import EmbeddedKafka  # noqa: PLC0415
 
     with said("making sure of Kafka's jars") as say:
-        jars("kafka", lambda text, done, total: say(f"fetching Kafka: {done}/{total} {text}"))
+        jars("kafka", fetching("Kafka", say))
     with said("starting Kafka"):
         return stack.enter_context(EmbeddedKafka(directory))
+
+
+def fetching(what: str, say: Say) -> Callable[[str, int, int], None]:
+    """Says how far a download is."""
+    return lambda text, done, total: say(f"fetching {what}: {done}/{total} {text}")
 
 
 def run_job(settings: Settings, announced: dict[str, str], tend: Tend = _nothing_to_tend) -> None:
@@ -127,8 +132,8 @@ def run_job(settings: Settings, announced: dict[str, str], tend: Tend = _nothing
         with said("asking Kafka"), KafkaAccess(settings.kafka).advised():
             # A wrong address or password is known before Spark has taken its seconds to start.
             TopicAdmin(settings.kafka.client_settings()).close()
-        with said("making sure of what Spark needs for Kafka"):
-            connector = jars("spark")
+        with said("making sure of what Spark needs for Kafka") as say:
+            connector = jars("spark", fetching("what Spark needs for Kafka", say))
         with said("starting Spark"):
             spark = spark_session(
                 "xmlbroker",
@@ -160,7 +165,6 @@ def run_job(settings: Settings, announced: dict[str, str], tend: Tend = _nothing
         sys.stdout.flush()
         with stopped_by_signals(job.stop):
             job.run(tend)
-        _LOGGER.info("stopped between batches")
 
 
 def spark_settings(job: JobSettings) -> dict[str, str]:
@@ -171,7 +175,12 @@ def spark_settings(job: JobSettings) -> dict[str, str]:
 def checked(settings: Section, **given: object) -> Section:
     """Settings with what the command line says of them, which is checked as a file's would be."""
     said = {name: value for name, value in given.items() if value is not None}
-    return type(settings).model_validate({**settings.model_dump(), **said})
+    try:
+        return type(settings).model_validate({**settings.model_dump(), **said})
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False)
+        lines = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in faults]
+        raise click.UsageError("; ".join(lines)) from None
 
 
 def _leave() -> None:

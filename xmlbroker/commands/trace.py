@@ -12,7 +12,7 @@ import click
 from broker.errors import BrokerError
 from streaming_jobs.settings import local_if_file
 from subscriptions.errors import TopicError
-from subscriptions.model import State, written
+from subscriptions.model import State, moment_of, written
 from xmlbroker.commands.dead_letters import parse_source
 from xmlbroker.context import Context, print_json
 from xmlbroker.kafka_access import BOOTSTRAP_SERVERS, KafkaAccess, print_foreign_table
@@ -98,7 +98,7 @@ def follow(context: Context, kafka: KafkaAccess, source: str, checkpoint: Path |
     from streaming_jobs.worker import EngineLimits  # noqa: PLC0415
 
     record = read_source(kafka, source)
-    published = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
+    published = moment_of(record.timestamp_ms)
     judged: Judged | None = None
     directory = Path(local_if_file(checkpoint))
     if (directory / "offsets").is_dir():
@@ -131,9 +131,9 @@ def earliest(published_ms: int, judged: "Judged | None") -> int:
     have the broker's, and so has the batch.
     """
     if judged is None:
-        return published_ms - _CLOCKS_DIFFER_MS
+        return max(0, published_ms - _CLOCKS_DIFFER_MS)
     begun = int(judged.pin.moment.timestamp() * 1000)
-    return min(published_ms, begun - _CLOCKS_OF_CLUSTERS_DIFFER_MS)
+    return max(0, min(published_ms, begun - _CLOCKS_OF_CLUSTERS_DIFFER_MS))
 
 
 def state_of(outcome: "Outcome", rows: list[dict[str, Any]]) -> str:

@@ -33,6 +33,8 @@ NOWHERE = ("--bootstrap-servers", "127.0.0.1:1")
         (("publish", "-", "--repeat", "0"), "--repeat"),
         (("publish", "-", "--header", "name"), "is no name=value"),
         (("publish", "-", "--header", "xb-id=1"), "names that start with xb- are the broker's"),
+        (("publish", "-", "--header", "\udcff=1"), "the name of a header is UTF-8"),
+        (("run", "--checkpoint", "x://["), "checkpoint: Value error, Invalid IPv6 URL"),
         (("publish", ".", *NOWHERE), "there is no .xml file"),
         (("publish", "-", "--bootstrap-servers", "kafka"), "`kafka` is no address"),
         (("publish", "-", "--bootstrap-servers", "kafka:9092,"), "`` is no address"),
@@ -219,3 +221,4 @@ def test_results_are_looked_for_by_the_broker_s_clock() -> None:
     assert earliest(written + 5_000, judged) <= written
     assert earliest(written - 5_000_000, judged) == written - 5_000_000
     assert earliest(written + 5_000, None) <= written
+    assert earliest(-(2**62), judged) == earliest(-1, None) == 0, "Kafka takes any time"
