@@ -9,12 +9,11 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from broker.errors import QueryError
-from broker.query import parse
 from samples.demo.feed import messages
 from samples.demo.inbox import Inbox, latencies
 from samples.demo.oracle import Oracle, Wanted
@@ -69,7 +68,7 @@ def main() -> int:
             wait_for(inbox, expected, view, names, times)
             view.say(f"all there {time.monotonic() - began:.1f} s after the first was published")
         view.rest(inbox, names.prefix, times)
-        wrong = check(inbox, published, expected, oracle, view)
+        wrong = check(inbox, published, expected, oracle, view, names=names)
         median, slowest = latencies(inbox.letters, times)
         view.say(f"from published to delivered: {median:.0f} ms median, {slowest:.0f} ms p99")
     return 1 if wrong else 0
@@ -113,21 +112,25 @@ def subscribe(
     wanted: dict[str, Wanted] = {}
     changes: dict[str, str] = {}
     records: dict[str, dict[str, str]] = {}
+    refused: dict[str, str] = {}
     for subscriber, own in tomllib.loads((HERE / "subscriptions.toml").read_text()).items():
         for name, record in own.items():
             key = f"{subscriber}/{name}"
             if "changed" in record:
                 changes[key] = record.pop("changed")
+            if "refused" in record:
+                refused[key] = record.pop("refused")
             records[key] = record
     statuses = write_records(client, names, records)
     for key, status in statuses.items():
         record = records[key]
+        expect_status(key, status, refused.get(key))
         if status.state is State.ACTIVE:
             view.say(f"  {key}: active, {record['note']}")
             wanted[key] = Wanted(key, record["query"], record.get("format", "xml"))
         else:
             view.say(f"  {key}: {status.state}, {record['note']}", "yellow")
-            view.say(shown_error(record["query"]), "yellow")
+            view.say((status.error or {}).get("shown", ""), "yellow")
     return wanted, changes
 
 
@@ -140,6 +143,7 @@ def change(
         client, names, {key: {"query": query} for key, query in changes.items()}
     )
     for key, status in statuses.items():
+        expect_status(key, status)
         view.say(f"  {key}: {status.state}, version {status.version}: {changes[key]}")
     return {key: Wanted(key, query, "xml") for key, query in changes.items()}
 
@@ -170,13 +174,12 @@ def write_records(
     raise SystemExit("the broker did not say what became of the subscriptions")
 
 
-def shown_error(query: str) -> str:
-    """What is wrong with a query, with the caret under the place."""
-    try:
-        parse(query)
-    except QueryError as error:
-        return str(error)
-    return ""
+def expect_status(key: str, status: Status, refused: str | None = None) -> None:
+    """End the demo if a subscription is not accepted, or not refused with the code it should."""
+    code = None if status.error is None else status.error.get("code")
+    state = State.ACTIVE if refused is None else State.REJECTED
+    if (status.state, code) != (state, refused):
+        raise SystemExit(f"{key} is {status.state} ({code}), and should be {state} ({refused})")
 
 
 def expectations(published: Published, oracle: Oracle) -> set[tuple[str, str]]:
@@ -212,12 +215,15 @@ def check(
     expected: set[tuple[str, str]],
     oracle: Oracle,
     view: View,
+    *,
+    names: TopicNames,
 ) -> int:
     """How much of what arrived is not what it should be."""
     view.begin("Is it what Saxon says?")
-    arrived = {
-        (each.source, each.headers.get("xb-subscription", "")): each for each in inbox.letters
-    }
+    arrived = {(each.source, each.subscription): each for each in inbox.letters}
+    count = Counter((each.source, each.subscription) for each in inbox.letters)
+    twice = [each for each, number in count.items() if number > 1]
+    astray = [each for each, letter in arrived.items() if letter.topic != topic_of(each[1], names)]
     missing, foreign = expected - arrived.keys(), arrived.keys() - expected
     different = []
     for (place, name), letter in arrived.items():
@@ -225,13 +231,25 @@ def check(
         asked = next((each for each in wanted if each.name == name), None)
         if asked is not None and not oracle.agrees(asked, data, letter.value or b""):
             different.append((place, name))
-    for what, which in (("missing", missing), ("not expected", foreign), ("different", different)):
+    found = {
+        "missing": missing,
+        "not expected": foreign,
+        "different": different,
+        "twice": twice,
+        "in another topic": astray,
+    }
+    for what, which in found.items():
         for place, name in sorted(which)[:10]:
             view.say(f"{what}: {place} for {name or 'the dead letters'}", "red")
-    wrong = len(missing) + len(foreign) + len(different)
+    wrong = sum(map(len, found.values()))
     verdict = "yes" if not wrong else f"no, {wrong} are not"
     view.say(f"{len(expected)} records expected, {len(arrived)} arrived: {verdict}", "bold")
     return wrong
+
+
+def topic_of(subscription: str, names: TopicNames) -> str:
+    """Where results of a subscription belong, and messages that are refused."""
+    return names.output(subscription.partition("/")[0]) if subscription else names.dead_letters
 
 
 if __name__ == "__main__":

@@ -24,6 +24,17 @@ class Letter:
         """The message that it is of: `topic/partition/offset`."""
         return self.headers["xb-source"]
 
+    @property
+    def subscription(self) -> str:
+        """Whose it is; nobody's if the message itself was refused."""
+        return self.headers.get("xb-subscription", "")
+
+    @property
+    def identity(self) -> str:
+        """What is equal if a batch is done again: its id, or what a dead letter says."""
+        fault = f"{self.source} {self.subscription} {self.headers.get('xb-error')}"
+        return self.headers.get("xb-id", fault)
+
 
 @dataclass
 class Inbox:
@@ -41,7 +52,7 @@ class Inbox:
         partitions = [TopicPartition(topic, 0) for topic in self.topics]
         self._consumer.assign(partitions)
         self._consumer.seek_to_beginning(*partitions)
-        self._ids: set[str] = set()
+        self._identities: set[str] = set()
 
     def poll(self, milliseconds: int = 100) -> Iterable[Letter]:
         """What came since the last look."""
@@ -49,12 +60,12 @@ class Inbox:
         for records in self._consumer.poll(timeout_ms=milliseconds).values():
             for record in records:
                 headers = {name: value.decode() for name, value in record.headers}
-                identity = headers.get("xb-id")
-                if identity is not None and identity in self._ids:
+                letter = Letter(record.topic, record.value, headers, record.timestamp)
+                if letter.identity in self._identities:
                     self.repeated += 1
                     continue
-                self._ids.add(identity or "")
-                found.append(Letter(record.topic, record.value, headers, record.timestamp))
+                self._identities.add(letter.identity)
+                found.append(letter)
         self.letters += found
         return found
 
