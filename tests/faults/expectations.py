@@ -21,7 +21,7 @@ from broker.documents import parse_message
 from broker.errors import ResultError
 from broker.message_factory import OutputFormat, make_output
 from broker.query import Filter, Flwr, parse
-from tests.faults.ledger import Expected, Form, Wanted
+from tests.faults.ledger import JSON, Expected, Form, Wanted
 from tests.oracles.engines import LxmlDocument, SaxonDocument, SaxonError
 from tests.oracles.test_transformations import ERRORS
 from tests.oracles.translate import (
@@ -105,7 +105,7 @@ def _answer(value: bytes, query: str, format: str) -> Wanted | frozenset[str] | 
             made = make_output(reference.transform(parsed, message), message, OutputFormat.GROUPS)
         except ResultError as error:
             return frozenset({error.code})
-        return None if made is None else Wanted(made)
+        return None if made is None else Wanted(made, content_type=JSON)
     return _transformed(value, parsed)
 
 

@@ -4,7 +4,7 @@ One program for every fault, over plain data: it knows nothing of Kafka or Spark
 be tested on histories that were doctored. `Report.faults` is empty if all of these hold:
 
 1. nothing lost: each result and each dead letter that is expected is there;
-2. nothing that was not expected: no other subscription, version, message or bytes;
+2. nothing that was not expected: no other subscription, version, message, bytes, key or header;
 3. equal ids carry equal bytes, and raw duplicates are counted and bounded;
 4. first occurrences per (subscriber, source partition) are in source order;
 5. a record is in its owner's topic only;
@@ -24,6 +24,8 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from tests.oracles.engines import canonical
+
+XML, JSON = "application/xml", "application/json"
 
 SURELY_KEPT_BYTES = 900_000
 """Messages up to this size fit into the topic of dead letters, whatever Kafka it is."""
@@ -66,12 +68,33 @@ class Sent:
     """The newest subscription record that the sender had seen a status for."""
 
 
+class Envelope(NamedTuple):
+    """What is around the value of a record."""
+
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+_BARE = Envelope()
+
+
 class Stored(NamedTuple):
     """A message as it is in an input topic."""
 
     id: str
     hash: str
     size: int = 0
+    envelope: Envelope = _BARE
+
+    @property
+    def passed_on(self) -> Envelope:
+        """What its results have of that, too."""
+        kept = [
+            each
+            for each in self.envelope.headers
+            if each[0].lower() != "content-type" and not each[0].lower().startswith("xb-")
+        ]
+        return Envelope(self.envelope.key, tuple(kept))
 
 
 class Form(Enum):
@@ -88,6 +111,7 @@ class Wanted:
 
     value: bytes
     form: Form = Form.BYTES
+    content_type: str = XML
 
     def agrees(self, value: bytes | None) -> bool:
         if value is None or self.form is Form.BYTES:
@@ -120,6 +144,9 @@ class Delivered:
     version: int
     source: Place
     value: bytes | None
+    envelope: Envelope = _BARE
+    """Without the headers that are the broker's."""
+    content_type: str = XML
 
 
 @dataclass(frozen=True)
@@ -268,6 +295,12 @@ def _unexpected(history: History) -> Iterator[Fault]:
         elif not wanted.agrees(each.value):
             shown = f"{each.value!r:.500} in the place of {wanted.value!r:.500}"
             yield Fault(Check.UNEXPECTED, f"{name}: {shown}")
+        elif wanted.content_type != each.content_type:
+            yield Fault(Check.UNEXPECTED, f"{name} is {each.content_type}")
+        stored = history.stored.get(each.source)
+        if stored is not None and stored.passed_on != each.envelope:
+            text = f"{name}: {each.envelope} in the place of {stored.passed_on}"
+            yield Fault(Check.UNEXPECTED, text)
     for letter in history.dead_letters:
         expected = history.expected.get(letter.source)
         codes = expected and expected.refusals.get(letter.subscription)

@@ -60,7 +60,7 @@ def test_the_disk_of_the_checkpoint_is_full(
                 bench.publish(50)
                 bench.scenario.come_to_rest(third)
                 assert third.stop() == 0
-            bench.scenario.verify(repeated_batches=2)
+            bench.scenario.verify(repeated_batches=2, attempts=2)
 
 
 @pytest.mark.slow
@@ -86,6 +86,6 @@ def test_the_disk_of_kafka_is_full(tmp_path: Path) -> None:
             assert second.servers == first.servers
             traffic.publish([Message(large)], partitions=1)
             scenario.come_to_rest(second)
-            scenario.verify(repeated_batches=2)
+            scenario.verify(repeated_batches=2, attempts=4)
             second.process.terminate()
             assert second.process.wait(PATIENCE_SECONDS) == 0

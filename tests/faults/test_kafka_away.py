@@ -55,7 +55,7 @@ def kafka_goes_away(
         print(f"the job ended: {job.failure}")
         with bench.job() as job:
             bench.scenario.come_to_rest(job)
-    bench.scenario.verify(repeated_batches=2)
+    bench.scenario.verify(repeated_batches=2, attempts=4)
 
 
 def test_kafka_is_killed(spark: SparkSession, own_kafka: EmbeddedKafka, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_an_output_topic_is_deleted(bench: Bench) -> None:
         bench.scenario.come_to_rest(job)
         records = bench.traffic.drain([topic])
         assert sum(each.header("xb-subscription") == "unlucky/again" for each in records) == 20
-    bench.scenario.verify(repeated_batches=3, may_lack=frozenset({"unlucky"}))
+    bench.scenario.verify(repeated_batches=3, attempts=4, may_lack=frozenset({"unlucky"}))
 
 
 def test_the_topic_of_dead_letters_is_deleted(bench: Bench) -> None:
@@ -63,7 +63,7 @@ def test_a_subscriber_leaves_and_takes_the_topic_along(bench: Bench) -> None:
             bench.publish(100)
             bench.scenario.come_to_rest(job)
     leaving = frozenset(f"leaving{number}" for number in range(3))
-    bench.scenario.verify(repeated_batches=3, may_lack=leaving)
+    bench.scenario.verify(repeated_batches=3, attempts=4, may_lack=leaving)
 
 
 @pytest.mark.parametrize("is_back", [False, True])
@@ -97,7 +97,7 @@ def test_a_topic_that_is_deleted_in_a_write_can_not_be_made_again(
         assert list(job.job.in_force.registry.suspended) == ["unlucky"]
         bench.publish(20)
         bench.scenario.come_to_rest(job)
-    bench.scenario.verify(repeated_batches=1, may_lack=frozenset({"unlucky"}))
+    bench.scenario.verify(repeated_batches=1, attempts=4, may_lack=frozenset({"unlucky"}))
 
 
 def test_results_that_are_too_large_for_their_topic(bench: Bench) -> None:
@@ -113,7 +113,7 @@ def test_results_that_are_too_large_for_their_topic(bench: Bench) -> None:
         bench.traffic.set_config(topic, "max.message.bytes", "20000")
         bench.traffic.publish([*large, *bench.scenario.messages(40), *large])
         bench.scenario.come_to_rest(job)
-    report = bench.scenario.verify(repeated_batches=2)
+    report = bench.scenario.verify(repeated_batches=2, attempts=4)
     assert report.dead == 0
 
 

@@ -165,7 +165,7 @@ def test_its_kafka_is_killed_and_then_its_spark(tmp_path: Path) -> None:
     with traffic, up(data, log) as second:
         traffic.publish(scenario.messages(50), partitions=1)
         scenario.come_to_rest(second)
-        scenario.verify(repeated_batches=3)
+        scenario.verify(repeated_batches=3, attempts=4)
 
 
 @pytest.mark.slow

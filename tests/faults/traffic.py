@@ -20,7 +20,7 @@ from subscriptions.kafka_client import (
 )
 from subscriptions.topics import TopicAdmin, TopicNames, message_settings
 from tests.faults.expectations import Book, WrittenRecord
-from tests.faults.ledger import Place, SendState, Sent, Stored, hash_of
+from tests.faults.ledger import Envelope, Place, SendState, Sent, Stored, hash_of
 
 LEDGER_ID = "ledger-id"
 """The header by which a message is known wherever it comes to."""
@@ -250,7 +250,12 @@ class Traffic:
 
     def stored(self) -> dict[Place, Stored]:
         return {
-            each.place: Stored(each.header(LEDGER_ID), hash_of(each.value), len(each.value or b""))
+            each.place: Stored(
+                each.header(LEDGER_ID),
+                hash_of(each.value),
+                len(each.value or b""),
+                Envelope(each.key, tuple(each.headers)),
+            )
             for each in self.drain([self.input])
         }
 

@@ -9,6 +9,7 @@ from tests.faults.ledger import (
     Check,
     DeadLetter,
     Delivered,
+    Envelope,
     Expected,
     Form,
     History,
@@ -26,6 +27,9 @@ INPUT = "p.messages"
 MESSAGES = [b"<a/>", b"<a>1</a>", b"<b/>", b"<broken", b"<a>2</a>", b"<a>3</a>"]
 BROKEN = 3
 UNMATCHED = 2
+TENANT = ("tenant", b"t")
+SENT_IN = Envelope(b"k", (("xb-id", b"forged"), TENANT, ("Content-Type", b"text/plain")))
+RECEIVED_IN = Envelope(b"k", (TENANT,))
 
 
 def place(number: int) -> Place:
@@ -41,6 +45,7 @@ def delivered(number: int, subscription: str, version: int) -> Delivered:
         version=version,
         source=place(number),
         value=MESSAGES[number] if subscription != "b/made" else b"<x k='1'/>",
+        envelope=RECEIVED_IN,
     )
 
 
@@ -70,7 +75,7 @@ def honest() -> History:
             for number, message in enumerate(MESSAGES)
         ],
         stored={
-            place(number): Stored(ids[number], hash_of(message))
+            place(number): Stored(ids[number], hash_of(message), envelope=SENT_IN)
             for number, message in enumerate(MESSAGES)
         },
         expected=expected,
@@ -188,6 +193,11 @@ DOCTORED: dict[str, tuple[Doctor, set[Check]]] = {
     ),
     "one changed byte": (changed(0, value=b"<a />"), {Check.UNEXPECTED}),
     "no value": (changed(0, value=None), {Check.UNEXPECTED}),
+    "another key": (changed(0, envelope=Envelope(None, (TENANT,))), {Check.UNEXPECTED}),
+    "no headers": (changed(0, envelope=Envelope(b"k")), {Check.UNEXPECTED}),
+    "a header twice": (changed(0, envelope=Envelope(b"k", (TENANT, TENANT))), {Check.UNEXPECTED}),
+    "all that it was sent in": (changed(0, envelope=SENT_IN), {Check.UNEXPECTED}),
+    "another type": (changed(0, content_type="application/json"), {Check.UNEXPECTED}),
     "another version": (changed(0, version=1), {Check.UNEXPECTED, Check.LOST}),
     "a message nobody wants": (
         with_more(delivered(UNMATCHED, "a/all", 0)),
