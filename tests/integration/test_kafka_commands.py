@@ -285,7 +285,7 @@ def test_subscribe_shows_the_answer_to_its_own_record(
         (
             Status(State.REJECTED, 0, SINCE, error=REFUSED, active_version=7),
             1,
-            "1 | //a[\n  |    ^\nVersion 7 stays in force.",
+            "1 | //a[\n  |    ^\nVersion 7 stays as it was.",
         ),
         (Status(State.EXPIRED, 0, SINCE), 1, ""),
         (Status(State.ACTIVE, 1, SINCE), 1, "This is about a later record: version 0"),
@@ -394,7 +394,7 @@ def test_subscriptions(
     ]
     assert "…" in ran.out
     assert "//[red]a[/red]" in ran.out
-    assert "(version 0 stays in force)" in ran.out
+    assert "(version 0 stays as it was)" in ran.out
     assert "\x1b" not in ran.out
     lines = {each["subscription"]: each for each in lines_of(run("subscriptions", "--json").out)}
     assert list(lines) == ["acme/active", "acme/pending", "acme/rejected", "other/one"]

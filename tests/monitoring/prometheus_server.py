@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import pytest
 import yaml
 
 DEPLOYED = Path(__file__).parents[2] / "deploy" / "prometheus"
@@ -21,7 +23,10 @@ START_SECONDS = 30.0
 def program(name: str) -> str:
     """Where a program of Prometheus is; without it nothing here can be tested."""
     found = shutil.which(name)
-    assert found, f"{name} is not installed: run `sh deploy/install-prometheus.sh`"
+    if found is None:
+        reason = f"{name} is not installed: run `sh deploy/install-prometheus.sh`"
+        assert not os.environ.get("CI"), reason
+        pytest.skip(reason)
     return found
 
 

@@ -132,15 +132,16 @@ def test_nothing_is_said_where_it_is_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("programs", "advice"),
     [
-        (("prometheus",), "install Prometheus and run this again."),
-        (("apt-get", "id"), "run 'sudo apt-get install prometheus' and this again."),
+        (("prometheus",), "install Prometheus for them."),
+        (("apt-get", "id"), "run 'sudo apt-get install prometheus' for them."),
     ],
 )
 def test_one_sentence_where_it_can_t_be_installed(
     tmp_path: Path, programs: tuple[str, ...], advice: str
 ) -> None:
     done = run_install(tmp_path, *programs)
-    assert done.returncode == 1
-    assert done.stderr.startswith("The tests need prometheus and promtool on the PATH")
+    assert done.returncode == 0
+    assert done.stderr.startswith("Tests of dashboards and alerts need prometheus and promtool")
+    assert "are skipped" in done.stderr
     assert done.stderr.endswith(f"{advice}\n")
     assert done.stderr.count("\n") == 1

@@ -247,7 +247,7 @@ def _show(
     if status.error is not None:
         click.echo(error_text(status.error), err=True)
     if status.active_version is not None:
-        click.echo(f"Version {status.active_version} stays in force.", err=True)
+        click.echo(f"Version {status.active_version} stays as it was.", err=True)
     if status.version != version:
         click.echo(
             f"This is about a later record: version {version}, written here, was replaced at once.",

@@ -62,7 +62,7 @@ class Listed:
             if self.status.error is not None:
                 error = f"{self.status.error.get('code')}: {self.status.error.get('detail')}"
             if self.status.active_version is not None:
-                error += f" (version {self.status.active_version} stays in force)"
+                error += f" (version {self.status.active_version} stays as it was)"
         query = "" if self.record is None else " ".join(str(self.record.get("query", "")).split())
         if len(query) > _LONGEST_QUERY:
             query = query[: _LONGEST_QUERY - 1] + "…"

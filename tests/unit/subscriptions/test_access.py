@@ -22,10 +22,11 @@ from subscriptions.access_plan import (
 )
 from subscriptions.errors import AccessFileError
 from subscriptions.topic_names import TopicNames
-from subscriptions.topics import TopicSettings
+from subscriptions.topics import TopicSettings, message_settings
 
 EXAMPLE = Path(__file__).parents[3] / "deploy" / "kafka" / "access.toml"
 NAMES = TopicNames("p")
+TIMES = message_settings().configs
 NOTHING = FoundAccess({}, frozenset(), {})
 
 FILE = """
@@ -148,7 +149,7 @@ def test_topics() -> None:
     configs = { "min.compaction.lag.ms" = 9 }
     """
     topics = wanted(FILE + text).topics
-    configs = {"retention.ms": "5", "unclean.leader.election.enable": "false"}
+    configs = {**TIMES, "retention.ms": "5", "unclean.leader.election.enable": "false"}
     assert topics["p.messages"] == TopicSettings(8, 3, configs)
     assert topics["p.out.a"] == TopicSettings(1, 2, {"compression.type": "zstd"})
     assert topics["p.subscriptions"] == TopicSettings(
@@ -208,7 +209,7 @@ def test_a_kafka_that_is_as_wanted_is_left_alone() -> None:
 def test_topics_that_differ() -> None:
     access = wanted(FILE + '[topics.messages]\npartitions = 4\nconfigs = { "retention.ms" = 9 }')
     there = found(access).topics
-    others = {"retention.ms": "5", "segment.ms": "1"}
+    others = {**TIMES, "retention.ms": "5", "segment.ms": "1"}
     messages = FoundTopic(2, 1, others)
     plan = plan_access(access, found(access, topics={**there, "p.messages": messages}))
     assert plan.changes == (
@@ -222,7 +223,7 @@ def test_topics_that_differ() -> None:
 
 def test_what_kafka_cannot_change_is_said() -> None:
     access = wanted(FILE + "[topics.messages]\npartitions = 4\nreplication = 3")
-    there = {**found(access).topics, "p.messages": FoundTopic(6, 1)}
+    there = {**found(access).topics, "p.messages": FoundTopic(6, 1, TIMES)}
     plan = plan_access(access, found(access, topics=there))
     assert plan.changes == ()
     assert ["has 6 partitions and stays so" in plan.notes[0], len(plan.notes)] == [True, 2]
