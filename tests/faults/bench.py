@@ -20,11 +20,17 @@ class Bench:
     """A scenario, and jobs on its prefix and checkpoint: one after the other, or together."""
 
     def __init__(
-        self, spark: SparkSession | None, servers: str, prefix: str, directory: Path
+        self,
+        spark: SparkSession | None,
+        servers: str,
+        prefix: str,
+        directory: Path,
+        *,
+        shared_topics: int = 0,
     ) -> None:
         self.checkpoint = directory / "checkpoint"
         self.traffic = Traffic(servers, prefix)
-        self.scenario = Scenario(self.traffic, self.checkpoint)
+        self.scenario = Scenario(self.traffic, self.checkpoint, shared_topics=shared_topics)
         self._spark = spark
         self._directory = directory
 
@@ -44,7 +50,7 @@ class Bench:
             traffic.prefix,
             self.checkpoint,
             self._directory / "log",
-            environment,
+            {"XMLBROKER_KAFKA__SHARED_TOPICS": str(self.scenario.shared_topics), **environment},
         )
 
     def subscribe_some(self, count: int = 10) -> None:

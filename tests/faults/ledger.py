@@ -23,6 +23,7 @@ from enum import Enum, IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
 
+from subscriptions.topic_names import TopicNames
 from tests.oracles.engines import canonical
 
 XML, JSON = "application/xml", "application/json"
@@ -166,6 +167,8 @@ class History:
     """All that is known when everything has come to rest."""
 
     prefix: str
+    shared_topics: int
+    """How many topics all subscribers share; 0: each has its own."""
     sent: Sequence[Sent]
     stored: Mapping[Place, Stored]
     expected: Mapping[Place, Expected]
@@ -298,9 +301,12 @@ def _unexpected(history: History) -> Iterator[Fault]:
         elif wanted.content_type != each.content_type:
             yield Fault(Check.UNEXPECTED, f"{name} is {each.content_type}")
         stored = history.stored.get(each.source)
-        if stored is not None and stored.passed_on != each.envelope:
-            text = f"{name}: {each.envelope} in the place of {stored.passed_on}"
-            yield Fault(Check.UNEXPECTED, text)
+        if stored is not None:
+            around = stored.passed_on
+            if history.shared_topics:
+                around = around._replace(key=_subscriber(each.subscription).encode())
+            if around != each.envelope:
+                yield Fault(Check.UNEXPECTED, f"{name}: {each.envelope} in the place of {around}")
     for letter in history.dead_letters:
         expected = history.expected.get(letter.source)
         codes = expected and expected.refusals.get(letter.subscription)
@@ -365,9 +371,11 @@ def _first_occurrences(delivered: Iterable[Delivered]) -> Iterator[Delivered]:
 
 
 def _foreign(history: History) -> Iterator[Fault]:
+    shared = TopicNames(history.prefix, history.shared_topics)
     for each in history.delivered:
-        owner = f"{history.prefix}.out.{_subscriber(each.subscription)}"
-        if each.topic != owner:
+        subscriber = _subscriber(each.subscription)
+        own = f"{history.prefix}.out.{subscriber}"
+        if each.topic != (shared.output(subscriber) if history.shared_topics else own):
             yield Fault(Check.OWNER, f"{each.topic} has a record for {each.subscription}")
 
 

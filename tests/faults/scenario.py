@@ -48,8 +48,11 @@ class Job(Protocol):
 class Scenario:
     """One prefix and one checkpoint."""
 
-    def __init__(self, traffic: Traffic, checkpoint: Path, seed: int = SEED) -> None:
+    def __init__(
+        self, traffic: Traffic, checkpoint: Path, seed: int = SEED, *, shared_topics: int = 0
+    ) -> None:
         self.traffic = traffic
+        self.shared_topics = shared_topics
         self.batches = Batches(checkpoint)
         self.rng = Random(seed)
         self.largest_results: dict[str, int] = {}
@@ -115,10 +118,12 @@ class Scenario:
         self.traffic.settle()
         lag = self.lag()
         topics = self.traffic.topics()
-        outputs = [each for each in topics if each.startswith(f"{self.traffic.prefix}.out")]
+        starts = tuple(f"{self.traffic.prefix}.{each}" for each in ("out.", "shared-out."))
+        outputs = [each for each in topics if each.startswith(starts)]
         stored = self.traffic.stored()
         return History(
             prefix=self.traffic.prefix,
+            shared_topics=self.shared_topics,
             sent=self.traffic.sent,
             stored=stored,
             expected={

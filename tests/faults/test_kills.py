@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from streaming_jobs.kill_points import ONCE, VARIABLE, KillPoint
 from tests.faults.bench import Bench, crash_at
 from tests.faults.traffic import wait_until
+from tests.live import RunningKafka
 
 _MOST_WAITING = 60
 """A job that is to be killed gets no more messages while so many wait: a batch of them."""
@@ -95,6 +96,17 @@ def kill_and_restart(bench: Bench, point: KillPoint, count: int) -> None:
 def test_the_driver_is_killed_when_all_is_written(bench_without_spark: Bench) -> None:
     """F2 and F9 with a real `kill -9`, at the point with most to repeat."""
     kill_and_restart(bench_without_spark, KillPoint.WRITTEN, 2)
+
+
+@pytest.mark.slow
+def test_the_driver_is_killed_when_subscribers_share_topics(
+    kafka: RunningKafka, topic_prefix: str, tmp_path: Path
+) -> None:
+    servers = kafka.bootstrap_servers
+    bench = Bench(None, servers, topic_prefix, tmp_path, shared_topics=2)
+    with bench.traffic:
+        bench.traffic.make_topics()
+        kill_and_restart(bench, KillPoint.WRITTEN, 2)
 
 
 @pytest.mark.slow

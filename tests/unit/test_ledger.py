@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from subscriptions.topic_names import TopicNames
 from tests.faults.ledger import (
     Check,
     DeadLetter,
@@ -27,6 +28,8 @@ INPUT = "p.messages"
 MESSAGES = [b"<a/>", b"<a>1</a>", b"<b/>", b"<broken", b"<a>2</a>", b"<a>3</a>"]
 BROKEN = 3
 UNMATCHED = 2
+SHARED = 5
+"""So many topics that the two subscribers have different ones."""
 TENANT = ("tenant", b"t")
 SENT_IN = Envelope(b"k", (("xb-id", b"forged"), TENANT, ("Content-Type", b"text/plain")))
 RECEIVED_IN = Envelope(b"k", (TENANT,))
@@ -70,6 +73,7 @@ def honest() -> History:
     ids = {number: f"m{number}" for number in range(len(MESSAGES))}
     return History(
         prefix=PREFIX,
+        shared_topics=0,
         sent=[
             Sent(ids[number], hash_of(message), SendState.OK, place(number), seen_version=2)
             for number, message in enumerate(MESSAGES)
@@ -274,6 +278,31 @@ def test_who_lost_a_topic_may_lack_records_but_gets_no_others() -> None:
     assert check(without(0)(history)).faults == ()
     assert check(changed(0, value=b"<a />")(history)).checks() == {Check.UNEXPECTED}
     assert check(without(1)(history)).checks() == {Check.LOST}
+
+
+def shared() -> History:
+    """The same with topics that subscribers share."""
+    names, history = TopicNames(PREFIX, shared=SHARED), honest()
+    records = [
+        replace(
+            each,
+            topic=names.output(subscriber),
+            envelope=each.envelope._replace(key=subscriber.encode()),
+        )
+        for each in history.delivered
+        for subscriber in [each.subscription.partition("/")[0]]
+    ]
+    return replace(history, shared_topics=SHARED, delivered=records)
+
+
+def test_topics_that_subscribers_share() -> None:
+    history = shared()
+    assert check(history).faults == ()
+    other = next(
+        each.topic for each in history.delivered if each.topic != history.delivered[0].topic
+    )
+    assert check(changed(0, topic=other)(history)).checks() == {Check.OWNER}
+    assert check(changed(0, envelope=RECEIVED_IN)(history)).checks() == {Check.UNEXPECTED}
 
 
 def test_a_place_and_its_text() -> None:
