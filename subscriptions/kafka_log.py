@@ -216,10 +216,15 @@ class KafkaStatusLog(_OnePartition):
 
     def publish(self, key: bytes, status: Status) -> None:
         """Send a status; `flush` waits for it."""
+        self._send(key, status.to_bytes())
+
+    def forget(self, key: bytes) -> None:
+        """Send a record without a value."""
+        self._send(key, None)
+
+    def _send(self, key: bytes, value: bytes | None) -> None:
         with translated_errors(self._settings, self.topic):
-            future = self._producer().send(
-                self.topic, key=key, value=status.to_bytes(), partition=0
-            )
+            future = self._producer().send(self.topic, key=key, value=value, partition=0)
         self._sent.append(future)
 
     def flush(self) -> None:

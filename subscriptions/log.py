@@ -74,6 +74,10 @@ class StatusLog(Protocol):
         """Write a status. It is sure to be there after `flush`."""
         ...
 
+    def forget(self, key: bytes) -> None:
+        """Let there be no status of a key, after `flush`."""
+        ...
+
     def flush(self) -> None:
         """Wait until all that was published is there; raises if something can't be."""
         ...
@@ -157,7 +161,7 @@ class InMemoryStatusLog:
 
     def __init__(self) -> None:
         self._values: dict[bytes, bytes] = {}
-        self._buffer: list[tuple[bytes, bytes]] = []
+        self._buffer: list[tuple[bytes, bytes | None]] = []
         self.published: list[tuple[bytes, Status]] = []
         """All that was ever published, oldest first."""
 
@@ -165,11 +169,18 @@ class InMemoryStatusLog:
         """Write a status."""
         self._buffer.append((key, status.to_bytes()))
 
+    def forget(self, key: bytes) -> None:
+        """Delete a status."""
+        self._buffer.append((key, None))
+
     def flush(self) -> None:
         """Make what was published visible."""
         for key, value in self._buffer:
-            self._values[key] = value
-            self.published.append((key, Status.parse(value)))
+            if value is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = value
+                self.published.append((key, Status.parse(value)))
         self._buffer.clear()
 
     def read_all(self) -> dict[bytes, Status]:

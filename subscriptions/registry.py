@@ -23,6 +23,7 @@ _LOGGER = logging.getLogger(__name__)
 _RECORDS_BETWEEN_PROGRESS = 1000
 _SPARE_EXPIRIES = 1000
 _RETRY_AFTER = timedelta(seconds=10)
+_REMEMBERED = timedelta(days=30)
 
 Prepare = Callable[[Iterable[str]], dict[str, str]]
 """Makes the output topics of subscribers; the reasons for those whose topic can't be had. Raises if
@@ -75,10 +76,8 @@ class Registry:
         self._reset({})
 
     def _reset(self, published: Mapping[bytes, Status]) -> None:
-        self._set = SubscriptionSet(self._limits, statuses=published)
-        self._keeping = {
-            key: status for key, status in published.items() if status.active_record is not None
-        }
+        self._keeping = {key: each for key, each in published.items() if each.active_record}
+        self._set = SubscriptionSet(self._limits, statuses=self._keeping)
         self._active: dict[SubscriptionKey, Subscription] = {}
         self._prepared: set[str] = set()
         self._suspended: dict[str, _Suspension] = {}
@@ -378,10 +377,16 @@ class Registry:
     # Statuses
 
     def _report_vanished(self, published: Mapping[bytes, Status], now: datetime) -> None:
-        """Keys with a status but no record were removed while nobody looked, and compacted."""
+        """Keys with a status but no record were removed while nobody looked, and compacted. What
+        was removed long ago is of no interest any more.
+        """
         for key, status in published.items():
-            if key not in self._statuses and status.state is not State.REMOVED:
+            if key in self._statuses:
+                continue
+            if status.state is not State.REMOVED:
                 self._statuses[key] = Status(State.REMOVED, self.version, now)
+            elif now - status.since > _REMEMBERED:
+                self._status_log.forget(key)
 
     def publish(self) -> None:
         """Tell subscribers what became of their records, as far as they have not been told."""

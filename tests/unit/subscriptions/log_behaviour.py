@@ -113,6 +113,14 @@ class StatusLogBehaviour:
             b"a/1": refused,
         }
 
+    def test_a_status_that_is_forgotten(self, status_log: StatusLog) -> None:
+        for key in (b"a/1", b"a/2"):
+            status_log.publish(key, Status(State.ACTIVE, 3, LONG_AGO))
+        status_log.forget(b"a/1")
+        status_log.forget(b"never/there")
+        status_log.flush()
+        assert list(status_log.read_all()) == [b"a/2"]
+
     def test_closing_twice(self, status_log: StatusLog) -> None:
         status_log.publish(b"a/1", Status(State.ACTIVE, 3, LONG_AGO))
         status_log.flush()

@@ -141,6 +141,18 @@ class TestStarting:
         broker.start()
         assert len(broker.status_log.published) == count
 
+    def test_what_was_removed_a_month_ago_is_forgotten(self, broker: Broker) -> None:
+        broker.take(BOOKS, GOOD)
+        broker.take(BOOKS, None)
+        broker.take(NEWS, GOOD)
+        broker.wait(31 * 24 * 60 * 60)
+        broker.start()
+        assert broker.state(BOOKS) is State.REMOVED, "its record is still there"
+        broker.log.compact()
+        broker.start()
+        assert broker.state(BOOKS) is None
+        assert broker.state(NEWS) is State.ACTIVE
+
     def test_polling_goes_on_after_the_replay(self, broker: Broker) -> None:
         broker.write(BOOKS, GOOD)
         broker.start()
