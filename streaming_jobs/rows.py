@@ -13,8 +13,8 @@ MANY_ROWS = 500
 MANY_BYTES = 1_000_000
 """So much is handed on together: Kafka gets it while more is made, and no more is held here."""
 
-_LONGEST_KEPT = 1_000
-"""Names of headers with more characters are not kept: publishers choose them."""
+_MOST_KEPT, _LONGEST_KEPT = 50, 1_000
+"""More names of headers, or with more characters, are not kept: publishers choose them."""
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
@@ -130,7 +130,7 @@ class Rows:
         rows = len(self._topics)
         if len(layouts) == 1 and rows <= MANY_ROWS:
             (names,) = layouts
-            if sum(map(len, names)) <= _LONGEST_KEPT:
+            if len(names) <= _MOST_KEPT and sum(map(len, names)) <= _LONGEST_KEPT:
                 offsets, repeated = _repeated(names)
                 return offsets[: rows + 1], repeated[: rows * len(names)]
         widths = [len(names) for names, count in self._names for _ in range(count)]

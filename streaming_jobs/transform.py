@@ -31,6 +31,10 @@ _OWN_SIZE = _RECORD_OVERHEAD + Headers(OWN_HEADERS, (b"-" * LENGTH, _JSON)).size
 """What a result takes at least: with an id and the longest type."""
 
 
+_LONGEST_DETAIL = 1_000
+"""Characters of what is wrong with a message: its own words may be in it, as many as it has."""
+
+
 @dataclass(frozen=True)
 class Transform:
     """Runs in the workers, once for each partition of a batch."""
@@ -196,7 +200,7 @@ class Work:
         """
         headers = Headers(
             ("xb-source", "xb-error", "xb-error-detail"),
-            (source.place, error.code.encode(), error.detail.encode("utf-8", "replace")),
+            (source.place, error.code.encode(), _shortened(error.detail)),
         )
         if recipient is not None:
             headers += Headers(("xb-subscription",), (recipient.subscription,))
@@ -214,3 +218,8 @@ class Work:
             key, value, message = None, None, _RECORD_OVERHEAD
         self._rows.add(topic, key, value, whole, message + whole.size())
         self.tally.refused(error.code, source.place.decode(), recipient)
+
+
+def _shortened(detail: str) -> bytes:
+    kept = detail if len(detail) <= _LONGEST_DETAIL else f"{detail[:_LONGEST_DETAIL]}…"
+    return kept.encode("utf-8", "replace")

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from streaming_jobs import worker
+from streaming_jobs import rows, worker
 from streaming_jobs.snapshot import Entry, Stored
 from streaming_jobs.statistics import Counts
 from streaming_jobs.transform import Transform
@@ -105,6 +105,26 @@ def test_dead_letters_and_headers_are_not_held_together_either(transform: Transf
     headers = pa.array(large, batch.schema.field("headers").type)
     made = list(transform([batch.set_column(6, "headers", headers)]))
     assert max(batch.num_rows for batch in made) == 3
+
+
+def test_what_is_wrong_is_not_told_at_any_length(transform: Transform) -> None:
+    """A message's own words are in it: it has to fit into any topic, whatever they are."""
+    named = b"<!DOCTYPE a><a>&%b;</a>" % (b"\xff" * 2_000_000)
+    (made,) = transform([batch_of([named])])
+    (headers,) = made.column("headers").to_pylist()
+    detail = {each["key"]: each["value"].decode() for each in headers}["xb-error-detail"]
+    assert len(detail) == 1_001
+    assert detail.endswith("…")
+
+
+def test_many_names_of_headers_are_not_kept(transform: Transform) -> None:
+    batch = batch_of([b"<a/>"])
+    many = pa.array([[{"key": "", "value": b""}] * 20_000], batch.schema.field("headers").type)
+    before = rows._repeated.cache_info().currsize
+    made = list(transform([batch.set_column(6, "headers", many)]))
+    assert sum(each.num_rows for each in made) == 600
+    assert all(len(each) == 20_005 for each in made[0].column("headers").to_pylist())
+    assert rows._repeated.cache_info().currsize == before
 
 
 def test_the_time_of_others_is_not_the_workers(
