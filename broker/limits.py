@@ -24,6 +24,9 @@ class QueryLimits(BaseModel):
     max_predicates: int = Field(
         default=32, ge=0, description="predicates and where conditions (query-too-many-predicates)"
     )
+    max_order_keys: int = Field(
+        default=16, ge=1, description="keys of an order by (query-too-many-keys)"
+    )
     max_nesting: int = Field(
         default=8,
         ge=1,

@@ -105,6 +105,11 @@ def validate(query: Query, limits: QueryLimits = DEFAULT_LIMITS) -> None:
         if count > limits.max_predicates:
             detail = f"the query has more than {limits.max_predicates} predicates and conditions"
             _refuse(query, "query-too-many-predicates", detail, span, "max_predicates")
+    if isinstance(query, Flwr) and len(query.order_by) > limits.max_order_keys:
+        # Each is made for every binding, also if it is a variable alone, which is no step.
+        detail = f"the query is ordered by more than {limits.max_order_keys} keys"
+        place = _path_of(query.order_by[limits.max_order_keys].operand).span
+        _refuse(query, "query-too-many-keys", detail, place, "max_order_keys")
 
 
 def _refuse(query: Query, code: str, detail: str, span: Span, setting: str) -> None:

@@ -14,6 +14,7 @@ EXPANSIONS = {
     "{400 zeros}": "0" * 400,
     "{8200 letters}": "a" * 8200,
     "{33 steps}": "/a" * 33,
+    "{17 keys}": ", ".join(["$v"] * 17),
     "{33 predicates}": "[1]" * 33,
     "{9 nested predicates}": "//a[" * 9,
     "{9 parentheses}": "(" * 9,

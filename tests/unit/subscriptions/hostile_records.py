@@ -75,6 +75,11 @@ HOSTILE = [
     Hostile("a query too long", "query-too-long", _record(query="//a" * 5000)),
     Hostile("a query too deep", "query-too-deep", _record(query="//a[" * 60)),
     Hostile("too many steps", "query-too-many-steps", _record(query="/a" * 33)),
+    Hostile(
+        "too many keys",
+        "query-too-many-keys",
+        _record(query="for $v in //a order by $v" + ", $v" * 16 + " return <o/>"),
+    ),
     Hostile("too many states", "query-too-many-states", _record(query="//a" * 25)),
     Hostile(
         "an attribute without place",
