@@ -92,7 +92,8 @@ def _check_addresses(servers: str) -> None:
     """The client takes half an address for a name to look up, and keeps looking."""
     for address in servers.split(","):
         host, colon, port = address.strip().rpartition(":")
-        if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        is_host = host and ("[" in host) == host.endswith("]")
+        if not (is_host and colon and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise click.UsageError(f"`{address}` is no address of a Kafka broker: host:port")
 
 

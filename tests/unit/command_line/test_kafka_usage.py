@@ -38,6 +38,8 @@ NOWHERE = ("--bootstrap-servers", "127.0.0.1:1")
         (("publish", ".", *NOWHERE), "there is no .xml file"),
         (("publish", "-", "--bootstrap-servers", "kafka"), "`kafka` is no address"),
         (("publish", "-", "--bootstrap-servers", "kafka:9092,"), "`` is no address"),
+        (("subscriptions", "--bootstrap-servers", "[::1"), "`[::1` is no address"),
+        (("subscriptions", "--bootstrap-servers", "[::1:9092"), "`[::1:9092` is no address"),
         (("run", "--bootstrap-servers", "kafka:abc"), "`kafka:abc` is no address"),
         (("up", "--bootstrap-servers", "kafka:"), "`kafka:` is no address"),
         (("top", "--url", "http://["), "`http://[` is no address"),
