@@ -19,10 +19,12 @@ with warnings.catch_warnings():
     )
     from kafka import admin as acls
     from kafka.admin import ConfigResource
+    from kafka.consumer.fetcher import Fetcher
     from kafka.net.compat import KafkaNetClient
     from kafka.net.inet import KafkaNetSocket
     from kafka.protocol.admin import client_quotas as quota_requests
     from kafka.protocol.admin import users as user_requests
+    from kafka.record.default_records import DefaultRecord
 
 from subscriptions.errors import (
     KafkaAuthenticationError,
@@ -35,6 +37,8 @@ from subscriptions.errors import (
 __all__ = [
     "ClientSettings",
     "ConfigResource",
+    "DefaultRecord",
+    "Fetcher",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaNetSocket",

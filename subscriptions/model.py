@@ -78,9 +78,13 @@ def shown(text: str) -> str:
     return printable(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "…")
 
 
+def is_encodable(text: str) -> bool:
+    """Whether UTF-8 can spell it: JSON and command lines may have half a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
 def _encodable(text: str) -> str:
-    """JSON can spell half a surrogate pair, UTF-8 can't."""
-    if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
+    if not is_encodable(text):
         raise ValueError("the text has half of a surrogate pair")
     return text
 

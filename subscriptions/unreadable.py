@@ -10,8 +10,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from kafka.consumer.fetcher import Fetcher
-from kafka.record.default_records import DefaultRecord
+from subscriptions.kafka_client import DefaultRecord, Fetcher
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -21,7 +20,7 @@ def pass_over_unreadable(consumer: Any) -> None:  # noqa: ANN401 - kafka-python 
     consumer._fetcher.PartitionRecords = _PartitionRecords  # noqa: SLF001 - no public way
 
 
-class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
+class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc] # it has no types
     def _unpack_records(self, tp: Any, records: Any, *deserializers: Any) -> Any:  # noqa: ANN401
         return super()._unpack_records(tp, _Batches(records, tp.topic), *deserializers)
 
@@ -49,7 +48,7 @@ class _Batch:
         return getattr(self._batch, name)
 
     def __next__(self) -> Any:  # noqa: ANN401 - asked of a batch that only ends a transaction
-        return next(iter(self._batch))
+        return next(self._batch)
 
     def __iter__(self) -> Iterator[Any]:
         batch = self._batch

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from broker.errors import BrokerError, MessageError
+from subscriptions.model import is_encodable
 from xmlbroker.context import (
     DOCUMENT,
     Context,
@@ -33,7 +34,7 @@ def _parse_headers(
         name, equals, value = each.partition("=")
         if not name or not equals:
             raise click.BadParameter(f"`{each}` is no name=value")
-        if any("\ud800" <= char <= "\udfff" for char in name):
+        if not is_encodable(name):
             raise click.BadParameter("the name of a header is UTF-8")
         if name.startswith("xb-"):
             raise click.BadParameter(f"`{name}`: names that start with xb- are the broker's")

@@ -19,6 +19,7 @@ from subscriptions.model import (
     Status,
     SubscriptionKey,
     SubscriptionRecord,
+    is_encodable,
     written,
 )
 from subscriptions.records import RecordLimits, decode_value, encode
@@ -60,7 +61,7 @@ def _parse_moment(
 def _refuse_broken_text(
     _context: click.Context, _parameter: click.Parameter, given: str | None
 ) -> str | None:
-    if given is not None and any("\ud800" <= char <= "\udfff" for char in given):
+    if given is not None and not is_encodable(given):
         raise click.BadParameter("the text is not UTF-8")
     return given
 
