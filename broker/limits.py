@@ -75,6 +75,17 @@ class MessageLimits(BaseModel):
     max_depth: int = Field(
         default=200, ge=1, le=250, description="elements in each other (too-deep)"
     )
+    max_path_steps: int = Field(
+        default=100_000,
+        ge=1,
+        description="names in its distinct label paths, the ways from the root down to an element "
+        "(too-many-paths)",
+    )
+    max_ancestors: int = Field(
+        default=4_000_000,
+        ge=1,
+        description="elements that are around elements, counted for each of those (too-nested)",
+    )
     doctype: Literal["bare", "refuse"] = Field(
         default="bare",
         description="bare: only a DOCTYPE without internal subset; refuse: none (doctype-refused)",
@@ -96,7 +107,9 @@ class ResultLimits(BaseModel):
         default=100_000, ge=1, description="bindings of the for variable (budget-exceeded)"
     )
     max_items: int = Field(
-        default=1_000_000, ge=1, description="nodes in all lists of a result (budget-exceeded)"
+        default=1_000_000,
+        ge=1,
+        description="lists of a result, and nodes in them (budget-exceeded)",
     )
     output_factor: int = Field(
         default=8, ge=0, description="output bytes for each byte of the message (budget-exceeded)"

@@ -27,6 +27,7 @@ MESSAGE_CODES = (
     *("no-value", "empty", "too-large", "not-well-formed", "encoding-refused"),
     *("doctype-refused", "entity-refused", "too-deep", "too-many-elements"),
     *("too-many-attributes", "too-many-namespaces", "too-many-names"),
+    *("too-many-paths", "too-nested"),
 )
 """Why a message is a dead letter for all."""
 

@@ -4,8 +4,10 @@ Two elements with the same label path are reached by the same steps of every que
 known about one holds for the other: automaton states, plans and checks hang on this number.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
+from broker.errors import MessageError
 from broker.names import ExpandedName
 
 if TYPE_CHECKING:
@@ -42,7 +44,9 @@ class LabelPaths:
     __slots__ = (
         "_kinds",
         "_markup",
+        "_most",
         "_names",
+        "_steps",
         "children",
         "deepest",
         "depths",
@@ -59,6 +63,10 @@ class LabelPaths:
         self.tags = [""]
         self.depths = [0]
         self.deepest = 0
+        self._steps = 0
+        """The names in all label paths."""
+        self._most = sys.maxsize
+        """How many there may be when the message is read that is being read."""
         self.children: list[dict[object, int]] = [{}]
         self._names: dict[int, ExpandedName] = {}
         self._kinds: dict[tuple[int, tuple[str, ...]], LabelKind] = {}
@@ -79,12 +87,27 @@ class LabelPaths:
         empty.renewals = self.renewals + 1
         return empty
 
+    def begin(self, most_steps: int) -> None:
+        """A message is read whose label paths may have so many names: label paths that it brings
+        are not added beyond that.
+        """
+        self._most = self._steps + most_steps
+
+    def has_at_most(self, steps: int) -> bool:
+        """Whether any message's label paths have at most so many names."""
+        return self._steps <= steps
+
     def add(self, parent: int, tag: object) -> int:
-        """The label path of a child that `children[parent]` hasn't got."""
+        """The label path of a child that `children[parent]` hasn't got; a `MessageError` if the
+        message has too many.
+        """
         if not isinstance(tag, str):
             return NO_ELEMENT
         label = len(self.tags)
         depth = self.depths[parent] + 1
+        if self._steps + depth > self._most:
+            raise too_many_paths()
+        self._steps += depth
         self.parents.append(parent)
         self.tags.append(tag)
         self.depths.append(depth)
@@ -129,3 +152,13 @@ class LabelPaths:
             names.append(self.name(label))
             label = self.parents[label]
         return tuple(reversed(names))
+
+
+def too_many_paths() -> MessageError:
+    """The error of a message whose shape is not that of any feed: what is known of label paths
+    can't be of use, and to find it out takes longer the deeper they are.
+    """
+    return MessageError(
+        "too-many-paths",
+        "the message has too many different ways from the root down to its elements",
+    )

@@ -15,7 +15,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from broker.documents.labels import LabelPaths
+from broker.documents.labels import LabelPaths, too_many_paths
 from broker.documents.made_once import made_once
 from broker.errors import MessageError
 from broker.limits import MessageLimits
@@ -216,8 +216,22 @@ class Message(ABC):
 
     # Limits
 
-    def refuse_depth(self, limits: MessageLimits) -> None:
-        """Refuse a message whose elements are too deep in each other."""
-        depths = self.labels.depths
-        if max(depths[label] for label in self.distinct_label_paths) > limits.max_depth:
-            raise MessageError("too-deep", f"the message is more than {limits.max_depth} deep")
+    def refuse_shape(self, limits: MessageLimits) -> None:
+        """Refuse a message whose elements are too deep in each other, each or all together."""
+        labels = self.labels
+        depths = labels.depths
+        if labels.deepest > limits.max_depth or not labels.has_at_most(limits.max_path_steps):
+            own = [depths[label] for label in self.distinct_label_paths]
+            # First what may have been noticed before: it must not depend on what is known already.
+            if sum(own) > limits.max_path_steps:
+                raise too_many_paths()
+            if max(own) > limits.max_depth:
+                raise MessageError("too-deep", f"the message is more than {limits.max_depth} deep")
+        if self.last * labels.deepest > limits.max_ancestors:
+            ancestors = sum([depths[label] for label in self.label_paths])
+            if ancestors > limits.max_ancestors:
+                raise MessageError(
+                    "too-nested",
+                    f"the elements of the message are in {ancestors} others, all counted, more "
+                    f"than {limits.max_ancestors}",
+                )

@@ -44,6 +44,7 @@ def parse_message(
     if labels is None:
         labels = _own.labels = _own.labels.renewed()
     refuse_size(data, limits)
+    labels.begin(limits.max_path_steps)
     message: Message
     tags = _tags_of(labels)
     pieces = cut(data)
@@ -63,8 +64,7 @@ def parse_message(
             message = ScannedMessage(data, pieces, trail, labels)
         else:
             message = TreeMessage(data, root, labels)
-    if labels.deepest > limits.max_depth:
-        message.refuse_depth(limits)
+    message.refuse_shape(limits)
     return message
 
 

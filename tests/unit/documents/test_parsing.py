@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from broker.documents import parse_message, parsing
+from broker.documents import LabelPaths, parse_message, parsing
 from broker.errors import MessageError
 from broker.limits import MessageLimits
 from tests.integration.test_name_poisoning import hostile_message
@@ -16,6 +16,13 @@ BOMB = (
     b'<!DOCTYPE a [<!ENTITY x "xxxxxxxxxx"><!ENTITY y "&x;&x;&x;&x;&x;&x;&x;&x;">]>'
     b"<a b='&y;'>&y;</a>"
 )
+
+
+def nested(name: str, depth: int) -> bytes:
+    """Elements in each other."""
+    return f"<{name}>".encode() * depth + f"</{name}>".encode() * depth
+
+
 REFUSED = {
     "empty": ("empty", b""),
     "white space": ("not-well-formed", b"  \n "),
@@ -57,6 +64,14 @@ REFUSED = {
     ),
     "200,001 attributes": ("too-many-attributes", b"<a>" + b"<b c='1'/>" * 200_001 + b"</a>"),
     "10,001 namespaces": ("too-many-namespaces", b"<a>" + b"<b xmlns='u'/>" * 10_001 + b"</a>"),
+    "2,090 ways of 2 to 191 names": (
+        "too-many-paths",
+        b"<r>%s</r>" % b"".join(nested(f"a{n}", 190) for n in range(11)),
+    ),
+    "180,000 elements in 180 others": (
+        "too-nested",
+        b"<a>" * 180 + b"<b/>" * 180_000 + b"</a>" * 180,
+    ),
     "200,001 comments": ("too-many-elements", b"<a>" + b"<!---->" * 200_000 + b"</a>"),
     "declared Latin-1 after a mark": (
         "encoding-refused",
@@ -112,11 +127,25 @@ def test_every_limit_is_a_setting() -> None:
         (MessageLimits(max_names=2), "too-many-names"),
         (MessageLimits(max_namespaces=0), "too-many-namespaces"),
         (MessageLimits(max_depth=1), "too-deep"),
+        (MessageLimits(max_path_steps=2), "too-many-paths"),
+        (MessageLimits(max_ancestors=2), "too-nested"),
     ]:
         with pytest.raises(MessageError) as caught:
             parse_message(data, limits)
         assert caught.value.code == code
     assert parse_message(data).last == 2
+
+
+def test_a_message_is_refused_alike_whatever_was_seen_before() -> None:
+    """Ways from the root are counted while they are found, and found are those not known."""
+    data = b"<r><a><b><c><d/></c></b></a></r>"
+    limits = MessageLimits(max_path_steps=8, max_depth=3)
+    labels = LabelPaths()
+    for known in (b"<r/>", b"<r><a><b/></a></r>", data):
+        parse_message(known, labels=labels)
+        with pytest.raises(MessageError) as caught:
+            parse_message(data, limits, labels)
+        assert caught.value.code == "too-many-paths"
 
 
 def test_no_file_is_opened(tmp_path: Path) -> None:

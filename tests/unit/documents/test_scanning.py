@@ -197,6 +197,8 @@ def test_every_part_of_a_limit_counts() -> None:
         (MessageLimits(max_names=2), "too-many-names"),
         (MessageLimits(max_namespaces=0), "too-many-namespaces"),
         (MessageLimits(max_depth=1), "too-deep"),
+        (MessageLimits(max_path_steps=2), "too-many-paths"),
+        (MessageLimits(max_ancestors=2), "too-nested"),
     ]:
         with pytest.raises(MessageError) as caught:
             parse_message(data, limits, labels)
