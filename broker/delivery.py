@@ -14,7 +14,7 @@ from broker.query import Flwr
 from broker.query.shapes import Shape
 from broker.query.syntax import Literal
 from broker.results import Result, too_much_to_look_at
-from broker.runtime.group_writer import GroupWriter
+from broker.runtime.group_writer import GroupWriter, most_lists
 from broker.runtime.groups import Groups
 
 _MOST_KEPT = 10_000
@@ -78,7 +78,7 @@ class ResultMakers:
         query, plan = transformation.query, transformation.plan
         writer = None
         if isinstance(plan, GroupPlan):
-            writer = GroupWriter.of(query, plan.lists, self.limits)
+            writer = GroupWriter.of(query, plan.lists)
         return ResultMaker(MessageFactory(query), writer)
 
 
@@ -91,6 +91,7 @@ class Deliveries:
         self._makers = makers
         self._most = makers.limits.max_output_bytes(len(message.data))
         """The bytes that a result may have."""
+        self._most_lists = most_lists(makers.limits, self._most)
         self._metrics = metrics
 
     def add_filter(self, subscribers: Iterable[str]) -> None:
@@ -124,6 +125,8 @@ class Deliveries:
                 return False
             if not bound:
                 return True
+        if len(bound) * writer.lists > self._most_lists:
+            return False
         payload = writer.write(groups, bound, self._most)
         if payload is None:
             return False

@@ -125,4 +125,8 @@ class ResultLimits(BaseModel):
 
     def max_output_bytes(self, message_bytes: int) -> int:
         """The cap on the output made from a message of this size."""
-        return min(self.max_output, self.output_factor * message_bytes + self.output_base)
+        return min(self.max_output, self.uncapped_output_bytes(message_bytes))
+
+    def uncapped_output_bytes(self, message_bytes: int) -> int:
+        """The same without a record's cap: so many characters the keys to order by may have."""
+        return self.output_factor * message_bytes + self.output_base

@@ -16,6 +16,7 @@ from math import isnan
 
 from broker.documents.message import DOCUMENT, Message
 from broker.limits import ResultLimits
+from broker.list_budget import ListBudget
 from broker.query.syntax import (
     PARENT,
     ROOT,
@@ -52,7 +53,6 @@ from broker.results import (
     Node,
     Result,
     refuse_bindings,
-    too_many_items,
     too_much_to_look_at,
 )
 from broker.values import compare, to_number
@@ -82,18 +82,18 @@ def transform(query: Flwr, message: Message, limits: ResultLimits = _DEFAULT_LIM
     evaluation = Evaluation(message)
     bindings = evaluation.select(query.binding, DOCUMENT)
     refuse_bindings(len(bindings), limits)
-    items = 0
+    budget = ListBudget(limits, message)
     groups: list[Group] = []
     keys: list[list[Key]] = []
     for binding in bindings:
         evaluation.bind(query, binding)
         if query.where is None or evaluation.holds(query.where, binding):
-            group = tuple(evaluation.make_list(each.value) for each in query.embedded())
-            items += sum(map(len, group))
-            if items > limits.max_items:
-                raise too_many_items(limits.max_items)
-            groups.append(group)
-            keys.append([evaluation.order_key(key) for key in query.order_by])
+            group: list[GroupList] = []
+            for each in query.embedded():
+                group.append(evaluation.make_list(each.value))
+                budget.take(group[-1])
+            groups.append(tuple(group))
+            keys.append(evaluation.order_keys(query, budget))
     order = list(range(len(groups)))
     for index, key in reversed(list(enumerate(query.order_by))):
         order.sort(key=[each[index] for each in keys].__getitem__, reverse=key.descending)
@@ -325,6 +325,14 @@ class Evaluation:
         if value.end is not None and value.end.kind is EndKind.POSITION:
             return self.positions(value, DOCUMENT)
         return self.select(value, DOCUMENT)
+
+    def order_keys(self, query: Flwr, budget: ListBudget) -> list[Key]:
+        """The keys of the current binding, within the budget of its result."""
+        keys: list[Key] = []
+        for each in query.order_by:
+            keys.append(self.order_key(each))
+            budget.take_key(keys[-1][1])
+        return keys
 
     def order_key(self, key: OrderKey) -> Key:
         """A missing key sorts first, then a number that is none, then the rest."""

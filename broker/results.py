@@ -77,13 +77,19 @@ def refuse_bindings(count: int, limits: ResultLimits) -> None:
 
 
 def too_many_items(most: int) -> ResultError:
-    """The error of a result that is over its budget of nodes."""
-    return ResultError("budget-exceeded", f"more than {most} nodes in the lists of the result")
+    """The error of a result that is over its budget of lists and nodes."""
+    return ResultError("budget-exceeded", f"more than {most} lists and nodes in the result")
 
 
 def too_much_to_look_at() -> ResultError:
     """The error of a query that would go from node to node for too long."""
     detail = "to answer it, too many nodes of the message would have to be looked at"
+    return ResultError("budget-exceeded", detail)
+
+
+def keys_too_long(most: int) -> ResultError:
+    """The error of a result whose keys to order by are over their budget."""
+    detail = f"the keys to order by have more than {most} characters together"
     return ResultError("budget-exceeded", detail)
 
 

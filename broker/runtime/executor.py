@@ -7,6 +7,7 @@ from broker import reference
 from broker.documents import Message
 from broker.documents.dtd import ElementGraph
 from broker.limits import ResultLimits
+from broker.list_budget import ListBudget
 from broker.plan.operators import (
     Bound,
     DupElim,
@@ -28,7 +29,7 @@ from broker.plan.operators import (
 )
 from broker.query.syntax import End, EndKind
 from broker.reference import Evaluation, Key
-from broker.results import Group, GroupList, Node, Result, refuse_bindings, too_many_items
+from broker.results import Group, GroupList, Node, Result, refuse_bindings
 from broker.runtime import (
     dup_elim,
     group_by,
@@ -137,8 +138,7 @@ class _Run:
         self.limits = executor.limits
         self.plan = plan
         self.evaluation = Evaluation(executor.message)
-        self.items = 0
-        """How many nodes there are in the lists so far."""
+        self.budget = ListBudget(executor.limits, executor.message)
 
     def result(self) -> Result:
         root = self.plan.root
@@ -181,15 +181,8 @@ class _Run:
     def column(self, each: Searched | Streamed | Grouped, bound: list[int]) -> list[GroupList]:
         """One list for each bound node."""
         if isinstance(each, Searched):
-            found = return_select.search(
-                bound,
-                each.value,
-                self.plan.query,
-                self.evaluation,
-                items=self.items,
-                max_items=self.limits.max_items,
-            )
-            return self.within_budget(found)
+            query = self.plan.query
+            return return_select.search(bound, each.value, query, self.evaluation, self.budget)
         if isinstance(each, Grouped):
             lists = self.executor.groups(each.source)
             joined = [lists.get(node, []) for node in bound]
@@ -201,7 +194,11 @@ class _Run:
             joined = join(bound, self.rows(each.source), root.field)
         if each.end is None:
             return self.within_budget(list(joined))
-        return self.within_budget([self.take(each.end, nodes) for nodes in joined])
+        taken: list[GroupList] = []
+        for nodes in joined:
+            taken.append(self.take(each.end, nodes))
+            self.budget.take(taken[-1])
+        return taken
 
     def take(self, end: End, nodes: list[int]) -> GroupList:
         if end.kind is EndKind.POSITION:
@@ -210,9 +207,7 @@ class _Run:
         return self.evaluation.take_end(end, elements)
 
     def within_budget(self, lists: list[GroupList]) -> list[GroupList]:
-        self.items += sum(map(len, lists))
-        if self.items > self.limits.max_items:
-            raise too_many_items(self.limits.max_items)
+        self.budget.take_all(lists)
         return lists
 
     def in_order(self, bound: list[int], groups: list[Group]) -> list[Group]:
@@ -220,7 +215,7 @@ class _Run:
         keys: list[list[Key]] = []
         for node in bound:
             self.evaluation.bind(query, node)
-            keys.append([self.evaluation.order_key(key) for key in query.order_by])
+            keys.append(self.evaluation.order_keys(query, self.budget))
         order = list(range(len(groups)))
         for index, key in reversed(list(enumerate(query.order_by))):
             order.sort(key=[each[index] for each in keys].__getitem__, reverse=key.descending)

@@ -8,7 +8,8 @@ if
 1. the plan is a group plan, and the template is plain (`plain_template.py`);
 2. around each group there is one constant element, and in it nothing but text and copies of
    elements; before those there may be attributes that are copied;
-3. no query may have fewer nodes in its lists than bytes in its output allow: each copy has four.
+3. no query may have fewer lists and nodes than it has lists here, and as many nodes as the bytes of
+   its output allow (`most_lists`).
 
 What it makes are the bytes that the factory makes; if they are too many, or an attribute would be
 there twice, it leaves the result to the factory, which says so.
@@ -28,6 +29,11 @@ _SMALLEST_COPY = 4
 """The bytes of `<a/>`."""
 
 
+def most_lists(limits: ResultLimits, output_bytes: int) -> int:
+    """So many lists a result may have to be written at once, with output of up to so many bytes."""
+    return limits.max_items - output_bytes // _SMALLEST_COPY
+
+
 class AddedAttribute(NamedTuple):
     """An attribute that is copied to the constant element."""
 
@@ -38,9 +44,11 @@ class AddedAttribute(NamedTuple):
 class GroupWriter:
     """Writes the results of queries with equal return clauses; those share one object."""
 
-    __slots__ = ("__weakref__", "_added", "_content", "_element", "_only", "_wrapper")
+    __slots__ = ("__weakref__", "_added", "_content", "_element", "_only", "_wrapper", "lists")
 
     def __init__(self, wrapper: Wrapper | None, element: PlainElement, lists: Lists) -> None:
+        self.lists = len(lists.parts)
+        """How many there are for each bound element."""
         self._wrapper = wrapper
         self._element = element
         self._added = tuple(
@@ -52,10 +60,8 @@ class GroupWriter:
         """What there is to copy, if it is one path."""
 
     @classmethod
-    def of(cls, query: Flwr, lists: Lists, limits: ResultLimits) -> "GroupWriter | None":
+    def of(cls, query: Flwr, lists: Lists) -> "GroupWriter | None":
         """The writer for a query, if it may have one."""
-        if limits.max_items * _SMALLEST_COPY < limits.max_output:
-            return None
         try:
             template = PlainTemplate.of(query)
         except NotPlainError:

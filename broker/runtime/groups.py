@@ -15,9 +15,10 @@ from broker.documents import DOCUMENT, Message
 from broker.documents.labels import ROOT_LABEL
 from broker.documents.made_once import made_once
 from broker.limits import ResultLimits
-from broker.plan.group_plan import GroupPlan, Lists, PlainPath, PlanStep
+from broker.list_budget import ListBudget
+from broker.plan.group_plan import GroupPlan, Key, Lists, PlainPath, PlanStep
 from broker.query.syntax import EndKind, Literal, Path
-from broker.results import AttributeNode, Group, Node, refuse_bindings, too_many_items
+from broker.results import AttributeNode, Group, GroupList, Node, refuse_bindings
 from broker.runtime.reached import LARGEST_TABLE, reached_labels
 
 _NO_NODES: list[int] = []
@@ -88,23 +89,34 @@ class Groups:
         if made is None:
             made = self._groups[plan.lists] = {}
         groups: list[Group] = []
-        items = 0
+        budget = ListBudget(limits, self.message)
         for node in self.ordered(plan, bound, limits):
             group = made.get(node)
             if group is None:
-                group = made[node] = tuple([make(self, node) for make in plan.lists.make])
-            for each in group:
-                items += len(each)
-            if items > limits.max_items:
-                raise too_many_items(limits.max_items)
+                group = made[node] = self._make(plan.lists, node, budget)
+            else:
+                budget.take_all(group)
             groups.append(group)
         return groups
+
+    def _make(self, lists: Lists, node: int, budget: ListBudget) -> Group:
+        group: list[GroupList] = []
+        for make in lists.make:
+            group.append(make(self, node))
+            budget.take(group[-1])
+        return tuple(group)
 
     def ordered(self, plan: GroupPlan, bound: list[int], limits: ResultLimits) -> list[int]:
         """The bound elements of a plan in the order that it has them in."""
         refuse_bindings(len(bound), limits)
+        if not plan.order_by:
+            return bound
+        budget = ListBudget(limits, self.message)
         for make_key, is_descending in reversed(plan.order_by):
-            keys = {node: make_key(self, node) for node in bound}
+            keys: dict[int, Key] = {}
+            for node in bound:
+                keys[node] = make_key(self, node)
+                budget.take_key(keys[node][1])
             bound = sorted(bound, key=keys.__getitem__, reverse=is_descending)
         return bound
 

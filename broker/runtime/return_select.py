@@ -3,10 +3,11 @@
 A search can be long, and there is one for each bound node, so they stop at the budget.
 """
 
+from broker.list_budget import ListBudget
 from broker.plan.operators import Value
 from broker.query import Flwr
 from broker.reference import Evaluation
-from broker.results import GroupList, too_many_items
+from broker.results import GroupList
 
 
 def search(
@@ -14,17 +15,13 @@ def search(
     value: Value,
     query: Flwr,
     evaluation: Evaluation,
-    *,
-    items: int,
-    max_items: int,
+    budget: ListBudget,
 ) -> list[GroupList]:
-    """One list for each bound node, or a `ResultError`; other lists have so many items already."""
+    """One list for each bound node, or a `ResultError` if the result is over its budget."""
     lists: list[GroupList] = []
     for node in bound:
         evaluation.bind(query, node)
         found = evaluation.make_list(value)
-        items += len(found)
-        if items > max_items:
-            raise too_many_items(max_items)
+        budget.take(found)
         lists.append(found)
     return lists

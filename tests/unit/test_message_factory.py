@@ -205,4 +205,4 @@ def test_lists_beyond_the_budget_are_an_error_before_they_are_made() -> None:
     with pytest.raises(ResultError) as caught:
         output("for $v in //a let $w := //a return <p>{$w}</p>", data)
     assert caught.value.code == "budget-exceeded"
-    assert "nodes in the lists" in caught.value.detail
+    assert "lists and nodes" in caught.value.detail
