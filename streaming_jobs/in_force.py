@@ -113,6 +113,8 @@ class InForce:
         """Whether the snapshot is that of a batch that came again, not the registry's."""
         self._in_batch: frozenset[str] | None = None
         """Those who get results of the batch that is under way."""
+        self._beginning = threading.Lock()
+        """For a batch to take what there is, and be seen to have it."""
         self._kept_version = -1
         """When the collector was last told to pass over what is loaded."""
         stack.callback(gc.unfreeze)
@@ -150,10 +152,18 @@ class InForce:
         started = time.monotonic()
         self._follow_registry()
         self._watch_outputs()
+        self._free_if_idle()
         if self.registry.version > self._kept_version + _UNKEPT:
             self._keep_loaded()
         self._followed = time.monotonic()
         self._follow_seconds = self._followed - started
+
+    def _free_if_idle(self) -> None:
+        """Free what only earlier batches used: there may be no other one for days."""
+        with self._beginning:
+            if self.is_in_batch:
+                return
+        self._snapshots.release(self._next.snapshot)
 
     def _keep_loaded(self) -> None:
         keep_loaded()
@@ -170,8 +180,7 @@ class InForce:
         return self._snapshots.current
 
     def _follow_registry(self) -> None:
-        # Not back, whatever the clock does: what has expired would be in force for the pin again.
-        self._now = max(self._now, datetime.now(UTC))
+        self._now = datetime.now(UTC)
         changes = self.registry.take()
         if changes and not self._is_rebuilt:
             self._snapshots.update((each.key, each.subscription) for each in changes)
@@ -248,9 +257,10 @@ class InForce:
             self.follow()
         if self._is_rebuilt:
             self._return_to_now()
-        pin, snapshot, subscribers = self._next
-        suspended = frozenset(pin.suspended)
-        self._begin(subscribers, suspended)
+        with self._beginning:
+            pin, snapshot, subscribers = self._next
+            suspended = frozenset(pin.suspended)
+            self._begin(subscribers, suspended)
         self._pins.write(batch, pin)
         return Selected(pin.version, snapshot, suspended, self._outputs.largest_records)
 

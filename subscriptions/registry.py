@@ -5,7 +5,6 @@ to deliver to before a subscription becomes active, and tells subscribers what b
 records. It belongs to one thread.
 """
 
-import heapq
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from broker.loading import uncollected
 from subscriptions.census import Census
+from subscriptions.expiries import Expiries
 from subscriptions.log import MOST_POLLED, LogRecord, StatusLog, SubscriptionLog
 from subscriptions.model import State, Status, Subscription, SubscriptionKey
 from subscriptions.records import DEFAULT_LIMITS, RecordLimits
@@ -21,7 +21,6 @@ from subscriptions.subscription_set import SubscriptionSet, registry_at
 
 _LOGGER = logging.getLogger(__name__)
 _RECORDS_BETWEEN_PROGRESS = 1000
-_SPARE_EXPIRIES = 1000
 _RETRY_AFTER = timedelta(seconds=10)
 _REMEMBERED = timedelta(days=30)
 
@@ -82,7 +81,7 @@ class Registry:
         self._prepared: set[str] = set()
         self._suspended: dict[str, _Suspension] = {}
         self._retry_at = datetime.max.replace(tzinfo=UTC)
-        self._expiries: list[tuple[datetime, SubscriptionKey, int]] = []
+        self._expiries = Expiries(self._set.subscriptions)
         # What follows outlives an error in the middle of `poll`: the next one goes on with it.
         self._touched: dict[SubscriptionKey, None] = {}
         self._statuses: dict[bytes, Status] = {}
@@ -168,8 +167,7 @@ class Registry:
         if progress is not None:
             progress(end, end)
         self._log.follow(end)
-        now = self._clock()
-        self._touch_expired(now)
+        now = self._now()
         self._settle(now)
         self._report_vanished(published, now)
         self._statuses = {
@@ -203,9 +201,7 @@ class Registry:
         self.is_behind = len(records) >= MOST_POLLED
         for record in records:
             self._take(record)
-        now = self._clock()
-        self._touch_expired(now)
-        self._settle(now)
+        self._settle(self._now())
 
     def _hand_on(self) -> list[Change]:
         changes = list(self._changes.values())
@@ -217,7 +213,7 @@ class Registry:
 
         The next `poll` has the changes; later ones try to prepare their topics again.
         """
-        now = self._clock()
+        now = self._now()
         self._mark_suspended(reasons, now)
         self._settle(now)
         self.publish()
@@ -236,14 +232,8 @@ class Registry:
         if outcome.key is None:
             return
         self._touched[outcome.key] = None
-        subscription = outcome.subscription
-        if subscription is not None and subscription.record.expires is not None:
-            entry = (subscription.record.expires, subscription.key, subscription.version)
-            heapq.heappush(self._expiries, entry)
-            # Each update leaves an entry behind; one that is repeated for years must not pile up.
-            if len(self._expiries) > 2 * len(self.subscriptions) + _SPARE_EXPIRIES:
-                self._expiries = [each for each in self._expiries if self._is_due(*each[1:])]
-                heapq.heapify(self._expiries)
+        if outcome.subscription is not None:
+            self._expiries.add(outcome.subscription)
 
     # What follows from the records, the time and the topics
 
@@ -292,25 +282,18 @@ class Registry:
                 State.SUSPENDED, status.version, suspension.since, error=error
             )
 
-    def _touch_expired(self, now: datetime) -> None:
-        """Mark those whose time has come since the last look."""
-        while self._expiries and self._expiries[0][0] <= now:
-            _, key, version = heapq.heappop(self._expiries)
-            if not self._is_due(key, version):
-                continue
-            subscription = self._set.subscriptions[key]
-            self._touched[key] = None
-            name = key.to_bytes()
-            self._statuses[name] = self._set.refused.get(name) or _expired(subscription, now)
-
-    def _is_due(self, key: SubscriptionKey, version: int) -> bool:
-        """Whether an entry of the expiries is about what is registered and wants results."""
-        subscription = self._set.subscriptions.get(key)
-        return (
-            subscription is not None
-            and subscription.version == version
-            and not subscription.record.paused
-        )
+    def _now(self) -> datetime:
+        """What time it is. Marks those that this makes a difference to."""
+        now = self._clock()
+        for subscription in self._expiries.pass_to(now):
+            self._touched[subscription.key] = None
+            name = subscription.key.to_bytes()
+            # Where that is wrong, as for those whose time has come, it is refined.
+            status = Status(State.ACTIVE, subscription.version, now)
+            self._statuses[name] = self._set.refused.get(name, status)
+        # Put back, the clock would have them wait until it is as late again.
+        self._retry_at = min(self._retry_at, now + self._retry_after)
+        return now
 
     def _prepare_outputs(self, now: datetime) -> None:
         """See to the output topics of those that are to become active."""

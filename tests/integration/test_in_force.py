@@ -5,11 +5,13 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
-from streaming_jobs import in_force
+from streaming_jobs import in_force, snapshot
 from streaming_jobs.broker_job import BrokerJob
 from streaming_jobs.in_force import InForce
 from streaming_jobs.settings import JobSettings
@@ -98,6 +100,30 @@ def test_what_comes_again_is_as_it_was_and_then_all_is_as_it_is_now(
     with job.in_force.selected(1) as selected:
         assert selected.version == version
         assert selected.snapshot.subscribers() == {"a"}
+
+
+def test_what_only_earlier_batches_used_is_freed_though_no_other_one_comes(
+    job: BrokerJob, log: KafkaSubscriptionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "_SMALLEST_REBASE", 0)
+    freed: set[int] = set()
+    monkeypatch.setattr(Broadcast, "destroy", lambda self: freed.add(id(self)))
+    kept: list[Broadcast[Any]] = []  # for the ids to stay theirs
+
+    def change() -> set[int]:
+        """What was in use before a change."""
+        kept.extend(job.in_force.current().stored.broadcasts)
+        version = subscribe(log, "a/one")
+        while job.in_force.version < version:
+            job.in_force.follow()
+        return set(map(id, kept))
+
+    with job.in_force.selected(0):
+        change()
+        assert not freed
+    before = change()
+    assert before
+    assert freed == before
 
 
 def test_threads_take_turns_as_before_when_a_job_has_ended(

@@ -4,7 +4,8 @@ import tracemalloc
 
 import pytest
 
-from broker.engine import Delivery, Engine
+from broker.delivery import Delivery
+from broker.engine import Engine
 from broker.limits import QueryLimits, ResultLimits
 from broker.query import parse
 from broker.runtime.transformer import Choice

@@ -202,6 +202,56 @@ class TestExpiry:
         assert broker.registry.poll() == []
         assert broker.state(BOOKS) is State.EXPIRED
 
+    def test_a_clock_that_was_wrong_for_a_while(self, broker: Broker) -> None:
+        broker.take(BOOKS, broker.expiring(10))
+        broker.take(NEWS, broker.expiring(100))
+        before = dict(broker.registry.active)
+        broker.wait(50)
+        assert broker.registry.poll() == [Change(BOOKS, None, 1)]
+        broker.wait(-50)
+        assert broker.registry.poll() == [Change(BOOKS, before[BOOKS], 1)]
+        assert broker.registry.active == before
+        assert broker.status(BOOKS) == Status(State.ACTIVE, 0, broker.now)
+        # And it expires at its time.
+        broker.wait(9.9)
+        assert broker.registry.poll() == []
+        broker.wait(0.1)
+        assert broker.registry.poll() == [Change(BOOKS, None, 1)]
+        assert broker.state(BOOKS) is State.EXPIRED
+
+    def test_what_comes_while_the_clock_is_wrong(self, broker: Broker) -> None:
+        broker.wait(50)
+        broker.registry.poll()
+        broker.wait(-50)
+        broker.write(BOOKS, broker.expiring(10))
+        assert [each.key for each in broker.registry.poll()] == [BOOKS]
+        assert broker.state(BOOKS) is State.ACTIVE
+
+    def test_a_clock_that_is_put_back_leaves_paused_and_refused_ones(self, broker: Broker) -> None:
+        broker.take(BOOKS, broker.expiring(10))
+        broker.take(BOOKS, BAD)
+        paused = broker.expiring(10).replace(b"}", b', "paused": true}')
+        broker.take(NEWS, paused)
+        broker.wait(50)
+        broker.registry.poll()
+        broker.wait(-50)
+        broker.registry.poll()
+        assert broker.registry.active.keys() == {BOOKS}
+        assert broker.state(BOOKS) is State.REJECTED
+        assert broker.state(NEWS) is State.PAUSED
+
+    def test_a_clock_that_is_put_back_holds_up_no_topic(self, broker: Broker) -> None:
+        broker.failing["acme"] = "no"
+        broker.wait(1000)
+        broker.take(BOOKS, GOOD)
+        assert broker.state(BOOKS) is State.SUSPENDED
+        broker.failing.clear()
+        broker.wait(-1000)
+        broker.registry.poll()
+        broker.wait(11)
+        broker.registry.poll()
+        assert broker.state(BOOKS) is State.ACTIVE
+
     def test_expiries_do_not_pile_up(self, broker: Broker) -> None:
         for _ in range(3000):
             broker.write(BOOKS, broker.expiring(1000))
