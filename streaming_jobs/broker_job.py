@@ -73,7 +73,7 @@ class BrokerJob:
         self.job = job
         self.limits = limits if limits is not None else EngineLimits()
         self.names = kafka.names
-        self.inputs = job.input_topics or (self.names.messages,)
+        self.inputs = self.names.inputs(job.input_topics)
         self.metrics = Metrics(self.inputs)
         self.metrics.batch_limit.set(job.max_messages_per_batch)
         self.overview = Overview()

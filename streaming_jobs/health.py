@@ -16,6 +16,10 @@ from broker.errors import BrokerError
 
 _LOGGER = logging.getLogger(__name__)
 
+_MOST_CONNECTIONS = 32
+_IDLE_SECONDS = 10.0
+"""A connection has a thread, and who opens it may forget it."""
+
 Check = Callable[[], str | None]
 """None if all is well, else the reason why not."""
 
@@ -30,7 +34,29 @@ def _asked(check: Check) -> str | None:
 
 
 class _Server(ThreadingHTTPServer):
-    """Says nothing of clients that leave before they have their answer."""
+    """Says nothing of clients that leave before they have their answer. Those that are too many
+    have none.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """On a thread of its own, if there may be one more."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
+        """There is room for another one when it has its answer."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002
         """Without a traceback among the lines of the log."""
@@ -53,6 +79,8 @@ class HealthServer:
         checks = {"/live": live, "/ready": ready}
 
         class Handler(BaseHTTPRequestHandler):
+            timeout = _IDLE_SECONDS
+
             def do_GET(self) -> None:
                 path = self.path.partition("?")[0]
                 if path == "/metrics":
@@ -87,7 +115,6 @@ class HealthServer:
                 "job.metrics_host and job.metrics_port say where, and port 0 takes one that is "
                 "free",
             ) from None
-        self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     @property

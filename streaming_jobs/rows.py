@@ -16,6 +16,9 @@ MANY_BYTES = 1_000_000
 _MOST_KEPT, _LONGEST_KEPT = 50, 1_000
 """More names of headers, or with more characters, are not kept: publishers choose them."""
 
+_LARGEST_LENGTH = 4
+"""The bytes that a length takes in a record, of up to 128 MB: those of a name and of its value."""
+
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
 
@@ -30,9 +33,9 @@ class Headers(NamedTuple):
         return Headers(self.names + others.names, self.values + others.values)
 
     def size(self) -> int:
-        """About how many bytes they take in a record."""
+        """How many bytes they take in a record, at most."""
         values = sum([len(value) for value in self.values if value is not None])
-        return values + _bytes_of(self.names) + 4 * len(self.names)
+        return values + _bytes_of(self.names) + 2 * _LARGEST_LENGTH * len(self.names)
 
 
 def _bytes_of(names: tuple[str, ...]) -> int:

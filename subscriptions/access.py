@@ -89,7 +89,9 @@ def topics_alone(wanted: WantedAccess) -> WantedAccess:
     return replace(wanted, rules=frozenset(), quotas={})
 
 
-def wanted_access(file: AccessFile, names: TopicNames, inputs: Sequence[str] = ()) -> WantedAccess:
+def wanted_access(
+    file: AccessFile, names: TopicNames, inputs: tuple[str, ...] = ()
+) -> WantedAccess:
     """What a file wants; `inputs` are the topics that the broker reads, if not `<prefix>.messages`.
 
     Raises `AccessFileError` where subscribers can't be kept apart and the file does not say that
@@ -103,7 +105,7 @@ def wanted_access(file: AccessFile, names: TopicNames, inputs: Sequence[str] = (
         )
     return WantedAccess(
         topics=dict(_topics(file, names)),
-        rules=frozenset(_rules(file, names, inputs or (names.messages,))),
+        rules=frozenset(_rules(file, names, names.inputs(inputs))),
         quotas=_quotas(file),
         prefix=f"{names.prefix}.",
     )

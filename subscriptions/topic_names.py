@@ -33,8 +33,22 @@ class TopicNames:
         self.subscriptions = f"{prefix}.subscriptions"
         self.status = f"{prefix}.subscription-status"
         self.dead_letters = f"{prefix}.dead-letters"
+        self._own = {self.subscriptions, self.status, self.dead_letters}
         self.outputs = f"{prefix}.shared-out." if shared else f"{prefix}.out."
         """What the names of all output topics start with."""
+
+    def inputs(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        """The topics to read: those that were chosen, or the usual one. None may be one that the
+        broker writes to: what it reads of itself, it would write again for ever.
+        """
+        for topic in chosen:
+            if topic in self._own or topic.startswith(self.outputs):
+                raise TopicError(
+                    "bad-input",
+                    f"the broker itself writes to {shown(topic)}, or keeps its subscriptions "
+                    "there: it can't be one of job.input_topics",
+                )
+        return chosen or (self.messages,)
 
     def output(self, subscriber: str) -> str:
         """The topic of a subscriber's results."""

@@ -127,6 +127,15 @@ def test_many_names_of_headers_are_not_kept(transform: Transform) -> None:
     assert rows._repeated.cache_info().currsize == before
 
 
+@pytest.mark.parametrize("characters", [0, 63, 64, 8_191, 8_192, 1_048_576])
+def test_headers_take_no_more_of_a_record_than_is_said(characters: int) -> None:
+    """Else Kafka refuses a record that should have fitted, and with it the batch."""
+    name, value = "n" * characters, b"v" * characters
+    said = rows.Headers((name,) * 3, (value, None, value)).size()
+    numbers = -(-max(1, (2 * characters).bit_length()) // 7)
+    assert said >= 3 * (numbers + characters) + 2 * (numbers + characters) + 1
+
+
 def test_the_time_of_others_is_not_the_workers(
     transform: Transform, told: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,7 +93,7 @@ def publish(
     files = find_documents(documents)
     kafka = KafkaAccess.of(context, servers)
     if topic is None:
-        topic = next(iter(context.settings.job.input_topics), kafka.names.messages)
+        topic = kafka.names.inputs(context.settings.job.input_topics)[0]
     key_bytes = None if key is None else key.encode("utf-8", "surrogateescape")
     report = _Report(topic, as_json)
     with kafka.advised(), TopicWriter(kafka.client_settings, report.take) as writer:
