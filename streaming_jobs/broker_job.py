@@ -314,8 +314,7 @@ class BrokerJob:
             selected.snapshot.stored,
             self.limits,
             self.names,
-            self.job.max_record_bytes,
-            selected.largest_records,
+            selected.output_limits,
             selected.suspended,
             self._written.anew(),
         )
@@ -324,7 +323,9 @@ class BrokerJob:
         transform = self.transform(selected)
         selected.snapshot.send(self.spark.sparkContext)
         rows = self._map.over(messages, transform)
-        self._sink.write(rows, sink.batch_bytes(self.in_force.topics, transform.smallest_limit))
+        self._sink.write(
+            rows, sink.batch_bytes(self.in_force.topics, selected.output_limits.smallest)
+        )
         counts = self._written.counts
         self.metrics.count_batch(counts, time.time() * 1000)
         self.overview.count_batch(counts)

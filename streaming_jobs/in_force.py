@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from broker.loading import keep_loaded
 from streaming_jobs.failures import explain_failure
+from streaming_jobs.output_limits import OutputLimits
 from streaming_jobs.output_watch import OutputWatch
 from streaming_jobs.pins import Pin, pins_of
 from streaming_jobs.settings import JobSettings
@@ -54,8 +55,8 @@ class Selected(NamedTuple):
     snapshot: Snapshot
     suspended: frozenset[str]
     """Subscribers that have no topic to write to."""
-    largest_records: Mapping[str, int]
-    """How large dead letters may be, and records of topics that take less than usual."""
+    output_limits: OutputLimits
+    """What the topics take."""
 
 
 class _Next(NamedTuple):
@@ -262,7 +263,7 @@ class InForce:
             suspended = frozenset(pin.suspended)
             self._begin(subscribers, suspended)
         self._pins.write(batch, pin)
-        return Selected(pin.version, snapshot, suspended, self._outputs.largest_records)
+        return Selected(pin.version, snapshot, suspended, self._outputs.limits)
 
     def _begin(self, subscribers: frozenset[str], suspended: frozenset[str]) -> None:
         self._in_batch = subscribers - suspended if suspended else subscribers
@@ -288,7 +289,7 @@ class InForce:
         # Those whose topic is gone since then have nowhere to get it.
         failed = self._outputs.check(self._snapshots.subscribers)
         suspended = frozenset({*pin.suspended, *failed})
-        return Selected(pin.version, snapshot, suspended, self._outputs.largest_records)
+        return Selected(pin.version, snapshot, suspended, self._outputs.limits)
 
     def without_failed(self, selected: Selected, error: Py4JJavaError) -> Selected:
         """The same for another try: without those whose topics made a write fail, or with less for
@@ -302,11 +303,11 @@ class InForce:
             failed = self._outputs.refused(text, subscribers)
             self._outputs.measure(subscribers)
             is_mended = self._outputs.mend_dead_letters()
-            limits = self._outputs.largest_records
+            limits = self._outputs.limits
             # Who was suspended while it was written may have a topic again by now.
             given_up = subscribers & self.registry.suspended.keys()
             is_known = lost or failed or given_up or is_mended
-            if not is_known and limits == selected.largest_records:
+            if not is_known and limits == selected.output_limits:
                 raise explain_failure(error)
             failed.update(self._outputs.check(subscribers))
             if failed:
@@ -314,4 +315,4 @@ class InForce:
                 self._follow_registry()
             suspended = selected.suspended.union(self.registry.suspended, failed)
             self._in_batch = frozenset(subscribers) - suspended
-        return selected._replace(suspended=suspended, largest_records=limits)
+        return selected._replace(suspended=suspended, output_limits=limits)

@@ -32,8 +32,8 @@ MESSAGE_CODES = (
 """Why a message is a dead letter for all."""
 
 RESULT_CODES = (
-    *("budget-exceeded", "too-large-for-topic", "attribute-without-element"),
-    *("attribute-after-content", "duplicate-attribute"),
+    *("budget-exceeded", "too-large-for-topic", "no-key-for-topic"),
+    *("attribute-after-content", "attribute-without-element", "duplicate-attribute"),
 )
 """Why it is one for a single subscription, which is then to blame."""
 

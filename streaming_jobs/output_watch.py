@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 
+from streaming_jobs.output_limits import OutputLimits
 from streaming_jobs.sink import LARGEST_RECORD_BYTES
 from subscriptions.topics import NO_LEADER, TopicAdmin
 
@@ -37,19 +38,18 @@ class OutputWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._admin = admin
-        self._usual_bytes = usual_bytes
         self._clock = clock
         self._next = 0.0
         self._leaderless: dict[str, float] = {}
         """Topics without a leader, and since when."""
         self.lacks_dead_letters = False
         """Whether their topic could not be written to when it was last looked at."""
-        self.largest_records: dict[str, int] = {}
-        """How large dead letters may be, and records of outputs that take less than usual."""
+        self.limits = OutputLimits(usual_bytes)
+        """What the topics take, as of the last look."""
         self.measure(())
 
     def check_if_due(self, subscribers: Iterable[str]) -> dict[str, str]:
-        """Make the topics that are gone, and see how much all take; the reasons for those that
+        """Make the topics that are gone, and see what all take; the reasons for those that
         can't be made, or written to.
         """
         started = self._clock()
@@ -113,17 +113,18 @@ class OutputWatch:
         }
 
     def measure(self, subscribers: Iterable[str]) -> None:
-        """See how much topics take."""
+        """See what topics take."""
         names = self._admin.names
         topics = {names.dead_letters, *(names.output(each) for each in subscribers)}
-        known = self.largest_records
+        usual, known, keyed = self.limits.usual, self.limits.largest, self.limits.keyed & topics
         largest = {topic: known[topic] for topic in topics & known.keys()}
-        for topic, size in self._admin.largest_records(topics).items():
-            if topic == names.dead_letters or size < self._usual_bytes:
-                largest[topic] = min(size, LARGEST_RECORD_BYTES)
+        for topic, accepted in self._admin.accepted(topics).items():
+            if topic == names.dead_letters or accepted.largest < usual:
+                largest[topic] = min(accepted.largest, LARGEST_RECORD_BYTES)
             else:
                 largest.pop(topic, None)
-        self.largest_records = largest
+            keyed = keyed | {topic} if accepted.needs_keys else keyed - {topic}
+        self.limits = OutputLimits(usual, largest, keyed)
 
     def _owners(self, subscribers: Iterable[str]) -> dict[str, list[str]]:
         owners: dict[str, list[str]] = {}

@@ -1,6 +1,6 @@
 """Source records in, output records out: what a Python worker does with its part of a batch."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,6 +11,7 @@ from broker.delivery import Delivery
 from broker.errors import BrokerError, MessageError
 from streaming_jobs.delivery_ids import LENGTH, id_of_source
 from streaming_jobs.kill_points import KillPoint, reach
+from streaming_jobs.output_limits import OutputLimits
 from streaming_jobs.rows import MANY_BYTES, MANY_ROWS, Headers, Rows
 from streaming_jobs.snapshot import Stored, received
 from streaming_jobs.sources import Source, sources
@@ -42,9 +43,7 @@ class Transform:
     stored: Stored
     limits: EngineLimits
     names: TopicNames
-    max_record_bytes: int
-    largest_records: Mapping[str, int]
-    """Topics that are known to take less, and how much the dead letters take."""
+    output_limits: OutputLimits
     suspended: frozenset[str]
     """Subscribers that have no topic to write to."""
     counts: "Accumulator[Counts]"
@@ -61,11 +60,6 @@ class Transform:
             self.counts.add(work.tally.finish(batch))
             counts = {}
 
-    @property
-    def smallest_limit(self) -> int:
-        """How large a record may be that any topic takes."""
-        return min(self.max_record_bytes, *self.largest_records.values(), self.max_record_bytes)
-
 
 class Work:
     """What is made of the records of one Arrow batch."""
@@ -75,8 +69,9 @@ class Work:
         self._state = state
         self.tally = tally
         self._rows = Rows()
-        self._smallest_limit = transform.smallest_limit
+        self._smallest_limit = transform.output_limits.smallest
         self._is_shared = bool(transform.names.shared)
+        self._may_lack_key = bool(transform.output_limits.keyed) and not self._is_shared
 
     def answer(self, source: Source) -> Iterator[pa.RecordBatch]:
         """The results of one record, or why there are none, as a dead letter; handed on if there
@@ -124,7 +119,9 @@ class Work:
         around = _OWN_SIZE + len(source.place) + len(source.key or b"") + source.headers.size()
         largest = around + max(map(len, made)) + Recipient.LARGEST
         size = sum(map(len, made)) + len(made) * (around + Recipient.LARGEST)
-        if largest > self._smallest_limit or len(made) > MANY_ROWS or size > MANY_BYTES:
+        is_keyless = self._may_lack_key and source.key is None
+        is_large = largest > self._smallest_limit or size > MANY_BYTES
+        if is_large or is_keyless or len(made) > MANY_ROWS:
             yield from self._deliver_singly(source, deliveries, recipients)
             return
         if not self._rows.has_room(len(made), size):
@@ -146,9 +143,13 @@ class Work:
                 self._add_if_it_fits(source, recipient, delivery.payload)
 
     def _add_if_it_fits(self, source: Source, recipient: Recipient, payload: bytes) -> None:
-        topics = self._transform.largest_records
-        largest = topics.get(recipient.topic, self._transform.max_record_bytes)
+        limits = self._transform.output_limits
+        largest = limits.largest_record(recipient.topic)
         key = self._keys(source, [recipient])[0]
+        if key is None and recipient.topic in limits.keyed:
+            detail = "its topic is compacted (cleanup.policy): it takes no record without a key"
+            self._add_dead_letter(source, BrokerError("no-key-for-topic", detail), recipient)
+            return
         size = _OWN_SIZE + len(source.place) + len(key or b"") + source.headers.size()
         size += recipient.size + len(payload)
         if size <= largest:
@@ -204,9 +205,11 @@ class Work:
         )
         if recipient is not None:
             headers += Headers(("xb-subscription",), (recipient.subscription,))
-        key, value, topic = source.key, source.value, self._transform.names.dead_letters
-        transform = self._transform
-        largest = transform.largest_records.get(topic, transform.max_record_bytes)
+        value, topic = source.value, self._transform.names.dead_letters
+        limits = self._transform.output_limits
+        no_key = source.place if topic in limits.keyed else None
+        key = no_key if source.key is None else source.key
+        largest = limits.largest_record(topic)
         message = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
         whole = headers + source.headers
         if message + whole.size() > largest:
@@ -215,7 +218,7 @@ class Work:
         if message + whole.size() > largest:
             omitted = str(len(value or b"")).encode()
             whole = headers + Headers(("xb-omitted-bytes",), (omitted,))
-            key, value, message = None, None, _RECORD_OVERHEAD
+            key, value, message = no_key, None, _RECORD_OVERHEAD + len(no_key or b"")
         self._rows.add(topic, key, value, whole, message + whole.size())
         self.tally.refused(error.code, source.place.decode(), recipient)
 

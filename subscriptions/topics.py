@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from subscriptions.errors import KafkaError, TopicError
 from subscriptions.kafka_client import (
@@ -21,6 +21,7 @@ from subscriptions.topic_names import TopicNames
 
 __all__ = [
     "NO_LEADER",
+    "Accepted",
     "TopicAdmin",
     "TopicNames",
     "TopicSettings",
@@ -34,7 +35,7 @@ _HOUR_MS = 60 * 60 * 1000
 _DAY_MS = 24 * _HOUR_MS
 _WEEK_MS = 7 * _DAY_MS
 _TOPICS_A_REQUEST = 500
-_LARGEST = "max.message.bytes"
+_LARGEST, _CLEANUP = "max.message.bytes", "cleanup.policy"
 _NOT_ALLOWED = "no access rule lets us see it"
 _NOT_WRITABLE = "no access rule lets us write to it"
 NO_LEADER = "it has no leader: the Kafka brokers that hold it are away"
@@ -76,6 +77,15 @@ def message_settings(partitions: int = -1, replication: int = -1) -> TopicSettin
 def status_settings(replication: int = -1) -> TopicSettings:
     """The last status of each key is all that anyone needs."""
     return TopicSettings(1, replication, _COMPACTED)
+
+
+class Accepted(NamedTuple):
+    """What records a topic takes."""
+
+    largest: int
+    """How large they may be."""
+    needs_keys: bool
+    """Whether it is compacted, and takes none without a key."""
 
 
 class TopicAdmin:
@@ -158,17 +168,19 @@ class TopicAdmin:
         }
         return {name: reason for name, reason in reasons.items() if reason is not None}
 
-    def largest_records(self, topics: Iterable[str]) -> dict[str, int]:
-        """The `max.message.bytes` of topics; those of which Kafka does not tell it are left out."""
-        largest: dict[str, int] = {}
+    def accepted(self, topics: Iterable[str]) -> dict[str, Accepted]:
+        """What records topics take; those of which Kafka does not tell it are left out."""
+        found: dict[str, Accepted] = {}
+        asked = dict.fromkeys((_LARGEST, _CLEANUP))
         for part in _parts(topics):
-            wanted = [ConfigResource("TOPIC", topic, {_LARGEST: None}) for topic in part]
+            wanted = [ConfigResource("TOPIC", topic, asked) for topic in part]
             with suppress(errors.KafkaError):
                 answer = self._client.describe_configs(wanted, config_filter="all")
                 for topic, configs in answer.get("topic", {}).items():
-                    if _LARGEST in configs:
-                        largest[topic] = int(configs[_LARGEST]["value"])
-        return largest
+                    if asked.keys() <= configs.keys():
+                        largest, cleanup = (str(configs[each]["value"]) for each in asked)
+                        found[topic] = Accepted(int(largest), "compact" in cleanup.split(","))
+        return found
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, 0 if there is none. Raises if we may not know."""

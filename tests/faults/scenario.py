@@ -57,6 +57,8 @@ class Scenario:
         self.rng = Random(seed)
         self.largest_results: dict[str, int] = {}
         """What the topics of some subscribers take."""
+        self.keyed: set[str] = set()
+        """The subscribers whose topics take no record without a key."""
         print(f"seed {seed}")
 
     # Input
@@ -153,24 +155,23 @@ class Scenario:
             if name.partition("/")[0] not in judgement.suspended
         }
         expected = expect(message.value, message.refused_with, judgement.version, active)
-        return self._without_too_large(expected)
+        return self._without_refused(expected, has_key=message.key is not None)
 
-    def _without_too_large(self, expected: Expected) -> Expected:
-        """Results that don't fit into their topic are dead letters."""
-        too_large = {
-            (name, version): len(wanted.value)
-            for (name, version), wanted in expected.results.items()
-            if len(wanted.value) > self.largest_results.get(name.partition("/")[0], 1_000_000)
-        }
-        if not too_large:
+    def _without_refused(self, expected: Expected, *, has_key: bool) -> Expected:
+        """Results that their topic does not take are dead letters."""
+        refused: dict[tuple[str, int], frozenset[str]] = {}
+        for (name, version), wanted in expected.results.items():
+            subscriber, size = name.partition("/")[0], len(wanted.value)
+            if subscriber in self.keyed and not has_key:
+                refused[name, version] = frozenset({"no-key-for-topic"})
+            elif size > self.largest_results.get(subscriber, 1_000_000):
+                refused[name, version] = _codes(size)
+        if not refused:
             return expected
         return Expected(
             expected.version,
-            {key: each for key, each in expected.results.items() if key not in too_large},
-            {
-                **expected.refusals,
-                **{name: _codes(size) for (name, _), size in too_large.items()},
-            },
+            {key: each for key, each in expected.results.items() if key not in refused},
+            {**expected.refusals, **{name: codes for (name, _), codes in refused.items()}},
         )
 
     def verify(

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -112,6 +113,24 @@ def test_results_that_are_too_large_for_their_topic(bench: Bench) -> None:
         bench.traffic.wait_for_status("small/b", version)
         bench.traffic.set_config(topic, "max.message.bytes", "20000")
         bench.traffic.publish([*large, *bench.scenario.messages(40), *large])
+        bench.scenario.come_to_rest(job)
+    report = bench.scenario.verify(repeated_batches=2, attempts=4)
+    assert report.dead == 0
+
+
+def test_a_topic_that_takes_no_record_without_a_key(bench: Bench) -> None:
+    """F7: Kafka refuses such records of compacted topics, and would refuse the batch for ever."""
+    bench.subscribe_some()
+    bench.traffic.subscribe("keyed/all", "//*")
+    with bench.job() as job:
+        version = bench.traffic.subscribe("keyed/b", "//b")
+        bench.traffic.wait_for_status("keyed/b", version)
+        bench.traffic.set_config(f"{bench.traffic.prefix}.out.keyed", "cleanup.policy", "compact")
+        bench.scenario.keyed.add("keyed")
+        # None with keys yet: of a write that fails, Kafka may have later ones and not earlier ones.
+        bench.traffic.publish(replace(each, key=None) for each in bench.scenario.messages(50))
+        bench.scenario.come_to_rest(job)
+        bench.publish(100)
         bench.scenario.come_to_rest(job)
     report = bench.scenario.verify(repeated_batches=2, attempts=4)
     assert report.dead == 0

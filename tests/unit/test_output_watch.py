@@ -1,9 +1,12 @@
 """The output topics of a job, with a Kafka that the tests speak for."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from streaming_jobs.output_watch import OutputWatch
-from subscriptions.topics import NO_LEADER, TopicAdmin, TopicNames
+from streaming_jobs.sink import LARGEST_RECORD_BYTES
+from subscriptions.topics import NO_LEADER, Accepted, TopicAdmin, TopicNames
 from subscriptions.topics import _why_unwritable as why_unwritable
 
 
@@ -14,6 +17,7 @@ class Topics(TopicAdmin):
         self.names = TopicNames("x")
         self.unusable: dict[str, str] = {}
         self.asked_for: list[list[str]] = []
+        self.told: dict[str, Accepted] = {}
 
     def unwritable(self, topics: object) -> dict[str, str]:  # noqa: ARG002
         return dict(self.unusable)
@@ -23,8 +27,8 @@ class Topics(TopicAdmin):
         self.asked_for.append(list(subscribers))
         return dict.fromkeys(self.asked_for[-1], "away")
 
-    def largest_records(self, topics: object) -> dict[str, int]:  # noqa: ARG002
-        return {}
+    def accepted(self, topics: Iterable[str]) -> dict[str, Accepted]:
+        return {each: self.told[each] for each in topics if each in self.told}
 
 
 @pytest.fixture
@@ -55,6 +59,29 @@ def test_a_topic_that_is_gone_is_seen_to_at_once(topics: Topics) -> None:
     topics.unusable = {"x.out.b": "there is no such topic"}
     assert watch.check(["a", "b"]) == {"b": "away"}
     assert topics.asked_for == [["b"]]
+
+
+def test_what_topics_take(topics: Topics) -> None:
+    """What Kafka does not tell of a topic stays as it was; of topics that are gone nothing does."""
+    usual, small = Accepted(1_000_000, needs_keys=False), Accepted(500, needs_keys=True)
+    topics.told = {"x.out.a": small, "x.out.b": usual, "x.dead-letters": Accepted(2**31 - 1, False)}
+    watch = OutputWatch(topics, 1_000_000)
+    watch.measure(["a", "b"])
+    assert watch.limits.keyed == {"x.out.a"}
+    assert watch.limits.largest == {"x.out.a": 500, "x.dead-letters": LARGEST_RECORD_BYTES}
+    assert watch.limits.smallest == 500
+    topics.told = {}
+    watch.measure(["a", "b"])
+    assert watch.limits.keyed == {"x.out.a"}
+    topics.told = {"x.out.a": usual}
+    watch.measure(["a", "b"])
+    assert watch.limits.keyed == set()
+    assert watch.limits.largest_record("x.out.a") == 1_000_000
+    topics.told = {"x.out.b": small}
+    watch.measure(["a", "b"])
+    watch.measure(["a"])
+    assert watch.limits.keyed == set()
+    assert watch.limits.largest.keys() == {"x.dead-letters"}
 
 
 @pytest.mark.parametrize(

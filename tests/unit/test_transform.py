@@ -2,6 +2,7 @@
 
 import pickle
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from streaming_jobs import rows, worker
+from streaming_jobs.output_limits import OutputLimits
 from streaming_jobs.snapshot import Entry, Stored
 from streaming_jobs.statistics import Counts
 from streaming_jobs.transform import Transform
@@ -41,7 +43,12 @@ def transform(told: Local) -> Transform:
     stored = Stored("test", 0, cast("Any", Local([pickle.dumps(entries)])))
     names = TopicNames("t")
     return Transform(
-        stored, EngineLimits(), names, 1_000_000, {}, frozenset({"s3"}), cast("Any", told)
+        stored,
+        EngineLimits(),
+        names,
+        OutputLimits(1_000_000),
+        frozenset({"s3"}),
+        cast("Any", told),
     )
 
 
@@ -115,6 +122,37 @@ def test_what_is_wrong_is_not_told_at_any_length(transform: Transform) -> None:
     detail = {each["key"]: each["value"].decode() for each in headers}["xb-error-detail"]
     assert len(detail) == 1_001
     assert detail.endswith("…")
+
+
+def test_a_compacted_topic_gets_no_record_without_a_key(transform: Transform) -> None:
+    """Kafka would refuse it, and the batch could never be written."""
+    batch = batch_of([b"<a/>", b"<a/>", b"<a"])
+    keys = pa.array([None, b"", None], pa.binary())
+    batch = batch.set_column(batch.schema.get_field_index("key"), "key", keys)
+    keyed = frozenset({"t.out.s2", "t.dead-letters"})
+    limits = OutputLimits(1_000_000, {}, keyed)
+    rows = [
+        row
+        for made in replace(transform, output_limits=limits)([batch])
+        for row in made.to_pylist()
+    ]
+    assert not [row for row in rows if row["key"] is None and row["topic"] in keyed]
+    refused = [
+        {each["key"]: each["value"].decode() for each in row["headers"]}
+        for row in rows
+        if row["topic"] == "t.dead-letters"
+    ]
+    of_each = [(each["xb-source"], each["xb-error"]) for each in refused]
+    assert of_each.count(("t.messages/0/0", "no-key-for-topic")) == FILTERS // 7
+    assert of_each[-1] == ("t.messages/0/2", "not-well-formed")
+    assert len(of_each) == FILTERS // 7 + 1
+    assert {row["key"] for row in rows if row["topic"] == "t.dead-letters"} == {
+        b"t.messages/0/0",
+        b"t.messages/0/2",
+    }
+    got = [row["topic"] for row in rows if row["topic"] != "t.dead-letters"]
+    assert got.count("t.out.s2") == FILTERS // 7
+    assert got.count("t.out.s1") == 2 * FILTERS // 7
 
 
 def test_many_names_of_headers_are_not_kept(transform: Transform) -> None:

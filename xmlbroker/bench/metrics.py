@@ -22,6 +22,7 @@ from broker.metrics import EngineMetrics
 from streaming_jobs.broker_job import BrokerJob
 from streaming_jobs.in_force import Selected
 from streaming_jobs.metrics import Metrics
+from streaming_jobs.output_limits import OutputLimits
 from streaming_jobs.overview import Overview
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Entry, Stored, received
@@ -54,7 +55,7 @@ def run(rounds: int, subscriptions: int = 10_000, batches: int = 20) -> dict[str
     stored = Stored("bench", 0, cast("Any", _Local([pickle.dumps(entries)])))
     limits = EngineLimits()
     transform = Transform(
-        stored, limits, TopicNames(), 1_000_000, {}, frozenset(), cast("Any", driver)
+        stored, limits, TopicNames(), OutputLimits(1_000_000), frozenset(), cast("Any", driver)
     )
     bare = _Unmeasured(transform, engine_at(received(stored), limits, transform.names))
     timings = compare(
