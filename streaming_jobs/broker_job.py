@@ -33,6 +33,7 @@ from streaming_jobs.rows import SCHEMA
 from streaming_jobs.session import end_expected, jvm_process
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.statistics import Collected, resident_bytes
+from streaming_jobs.storage import is_remote
 from streaming_jobs.transform import Transform
 from streaming_jobs.warm_up import warm_up
 from streaming_jobs.worker import EngineLimits
@@ -99,7 +100,7 @@ class BrokerJob:
         with explained(), ExitStack() as stack:
             stack.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(_SWITCH_SECONDS)
-            if not _is_remote(self.job.checkpoint):
+            if not is_remote(self.job.checkpoint):
                 stack.enter_context(CheckpointLock(Path(self.job.checkpoint)))
             self._aside = stack.enter_context(ThreadPoolExecutor(1, "xmlbroker-aside"))
             self.in_force = InForce(
@@ -364,7 +365,3 @@ class BrokerJob:
         if self._trouble is not None:
             return self._trouble
         return None
-
-
-def _is_remote(checkpoint: Path | str) -> bool:
-    return isinstance(checkpoint, str) and "://" in checkpoint

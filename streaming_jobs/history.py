@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from streaming_jobs.pins import LocalPins, Pin
+from streaming_jobs.pins import DIRECTORY, Pin, Pins
+from streaming_jobs.storage import LocalStorage
 
 
 class Judged(NamedTuple):
@@ -23,7 +24,7 @@ class BatchHistory:
 
     def __init__(self, checkpoint: Path) -> None:
         self._checkpoint = checkpoint
-        self._pins = LocalPins(checkpoint)
+        self._pins = Pins(LocalStorage(checkpoint / DIRECTORY))
 
     def find(self, topic: str, partition: int, offset: int) -> Judged | None:
         """The batch that had a message; None if there is none yet, or it is too long ago."""

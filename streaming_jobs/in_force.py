@@ -23,9 +23,10 @@ from broker.loading import keep_loaded
 from streaming_jobs.failures import explain_failure
 from streaming_jobs.output_limits import OutputLimits
 from streaming_jobs.output_watch import OutputWatch
-from streaming_jobs.pins import Pin, pins_of
+from streaming_jobs.pins import DIRECTORY, Pin, Pins
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Snapshot, Snapshots
+from streaming_jobs.storage import storage_of
 from streaming_jobs.worker import EngineLimits
 from subscriptions.connection import KafkaSettings
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
@@ -105,7 +106,7 @@ class InForce:
             clock=lambda: self._now,
             limits=RecordLimits(query=limits.query),
         )
-        self._pins = pins_of(spark, job.checkpoint)
+        self._pins = Pins(storage_of(spark, job.checkpoint, DIRECTORY))
         self._snapshots = Snapshots(spark.sparkContext)
         self._keeping = threading.Lock()
         """For the registry, the snapshots, the output topics and all that Kafka is asked about."""
@@ -204,7 +205,7 @@ class InForce:
             registry.digest(),
             self._now.isoformat(),
             tuple(registry.suspended),
-            tuple((key.decode(), each.to_bytes().decode()) for key, each in registry.kept.items()),
+            registry.kept,
         )
 
     def _watch_outputs(self) -> None:
@@ -278,7 +279,7 @@ class InForce:
 
     def _rebuilt(self, pin: Pin) -> Selected:
         """Those of a batch that was begun before."""
-        set_then = self.registry.rebuild(pin.version, pin.digest, pin.statuses)
+        set_then = self.registry.rebuild(pin.version, pin.digest, pin.kept)
         active = {
             key: each
             for key, each in set_then.active_at(pin.moment).items()

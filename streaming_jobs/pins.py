@@ -5,34 +5,35 @@ judged under two versions. A pin says which version that was, with a digest to p
 it was, which decides about `expires`, and who had no topic.
 """
 
-import errno
 import json
-import os
 import threading
 import uuid
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Protocol
-
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
 
 from broker.errors import BrokerError
+from streaming_jobs.refusals import Refusals
+from streaming_jobs.storage import Storage
 from subscriptions.model import Status
+
+DIRECTORY = "xmlbroker-pins"
+"""Where pins are, in a checkpoint."""
 
 _KEPT = 100
 """Spark keeps as many batches in its logs; none older comes again."""
 
+_SPARE = 100
+"""So many files of refusals may be there that no pin has any more."""
+
+_SUFFIX = ".json"
 _READY = ".ready-"
 """How the names of files begin that batches get links to."""
 
-_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
-"""What file systems say that have no links to files."""
-
 
 class PinError(BrokerError):
-    """A pin that can't be read, or a version that can't be had again."""
+    """A pin that can't be read."""
 
 
 @dataclass(frozen=True)
@@ -43,26 +44,36 @@ class Pin:
     digest: str
     time: str
     suspended: tuple[str, ...] = ()
-    kept: tuple[tuple[str, str], ...] = ()
-    """Keys and statuses of refusals beside which an earlier record stays in force."""
+    kept: Mapping[bytes, Status] = field(default_factory=dict)
+    """The refusals, by their keys, beside which an earlier record stays in force."""
 
     @property
     def moment(self) -> datetime:
         """The time as such."""
         return datetime.fromisoformat(self.time)
 
-    @property
-    def statuses(self) -> dict[bytes, Status]:
-        """The refusals as the registry takes them."""
-        return {key.encode(): Status.parse(status.encode()) for key, status in self.kept}
 
-    def to_bytes(self) -> bytes:
-        """As it is kept."""
-        return json.dumps(asdict(self)).encode()
+class Pins:
+    """Pins in a directory of a checkpoint.
 
-    @staticmethod
-    def parse(data: bytes, file: object) -> "Pin":
-        """A pin that was kept in a file."""
+    To have bytes on the disk takes a millisecond, and now and then a tenth of a second, which no
+    message should wait for. So a pin is written when it is known, and batches get links to it,
+    where there are links.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._refusals = Refusals(storage)
+        self._lock = threading.Lock()
+        self._ready: tuple[Pin, str] | None = None
+        """The pin that is on the disk, and its file."""
+
+    def read(self, batch: int) -> Pin | None:
+        """The pin of a batch, if it was begun before."""
+        file = _file(batch)
+        data = self._storage.read(file)
+        if data is None:
+            return None
         try:
             read = json.loads(data)
             return Pin(
@@ -70,149 +81,69 @@ class Pin:
                 str(read["digest"]),
                 str(read["time"]),
                 tuple(read["suspended"]),
-                tuple((str(key), str(status)) for key, status in read["kept"]),
+                self._refusals.read(read["kept"]),
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, BrokerError):
             raise PinError(
                 "torn-pin",
-                f"{file} should say which subscriptions a batch had, and can't be read; restore "
-                "the checkpoint from a copy, or start with another one, which delivers again what "
-                "is still in the input topics",
+                f"{self._storage.shown(file)} should say which subscriptions a batch had, and "
+                "can't be read; restore the checkpoint from a copy, or start with another one, "
+                "which delivers again what is still in the input topics",
             ) from None
 
-
-class Pins(Protocol):
-    """Where pins are kept."""
-
-    def read(self, batch: int) -> Pin | None:
-        """The pin of a batch, if it was begun before."""
-
     def prepare(self, pin: Pin) -> None:
-        """Do for the batches to come what can be done before there is one; on any thread."""
-
-    def write(self, batch: int, pin: Pin) -> None:
-        """Keep a pin, so that it is there after a crash."""
-
-
-class LocalPins:
-    """Pins beside a checkpoint on this machine.
-
-    To have bytes on the disk takes a millisecond, and now and then a tenth of a second, which no
-    message should wait for. So a pin is written when it is known, and batches get links to it.
-    """
-
-    def __init__(self, checkpoint: Path) -> None:
-        self._directory = checkpoint / "xmlbroker-pins"
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._ready: tuple[Pin, Path] | None = None
-        """The pin that is on the disk, and its file."""
-
-    def read(self, batch: int) -> Pin | None:
-        """The pin of a batch, if it was begun before."""
-        try:
-            return Pin.parse(self._file(batch).read_bytes(), self._file(batch))
-        except FileNotFoundError:
-            return None
-
-    def prepare(self, pin: Pin) -> None:
-        """Write a pin to the disk, for the batches to come."""
+        """Do for the batches to come what can be done before there is one."""
         if self._ready is not None and self._ready[0] == pin:
             return
+        data = self._to_bytes(pin)
+        if self._storage.has_links:
+            self._make_ready(pin, data)
+        if len(self._refusals) > 2 * len(pin.kept) + _SPARE:
+            self._forget_refusals(pin)
+
+    def _make_ready(self, pin: Pin, data: bytes) -> None:
         # Not over another one: batches have links to that.
-        file = self._directory / f"{_READY}{uuid.uuid4().hex}"
-        _write_out(file, pin)
+        file = f"{_READY}{uuid.uuid4().hex}"
+        self._storage.write(file, data)
         with self._lock:
             before, self._ready = self._ready, (pin, file)
         # Those that a job left behind which was killed; by no one who only reads.
-        left = self._directory.glob(f"{_READY}*") if before is None else (before[1],)
+        left = self._storage.names() if before is None else [before[1]]
         for each in left:
-            if each != file:
-                each.unlink(missing_ok=True)
+            if each.startswith(_READY) and each != file:
+                self._storage.delete(each)
 
     def write(self, batch: int, pin: Pin) -> None:
         """Keep a pin, so that it is there after a crash."""
-        while not self._link(batch, pin):
-            self.prepare(pin)
-        self._file(batch - _KEPT).unlink(missing_ok=True)
-
-    def _link(self, batch: int, pin: Pin) -> bool:
-        """Give a batch the pin that is on the disk; False if that is another one."""
-        file = self._file(batch)
+        file = _file(batch)
         with self._lock:
-            if self._ready is None or self._ready[0] != pin:
-                return False
-            try:
-                os.link(self._ready[1], file)
-            except FileNotFoundError:
-                self._ready = None
-                return False
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                unfinished = file.with_suffix(".tmp")
-                _write_out(unfinished, pin)
-                unfinished.replace(file)
-        return True
+            ready = self._ready
+            is_ready = ready is not None and ready[0] == pin
+            if ready is None or not is_ready or not self._storage.link(ready[1], file):
+                self._storage.write(file, self._to_bytes(pin))
+        self._storage.delete(_file(batch - _KEPT))
 
-    def _file(self, batch: int) -> Path:
-        return self._directory / f"{batch}.json"
+    def _to_bytes(self, pin: Pin) -> bytes:
+        """A pin as it is written; the refusals that it names are there then."""
+        written = {
+            "version": pin.version,
+            "digest": pin.digest,
+            "time": pin.time,
+            "suspended": pin.suspended,
+            "kept": self._refusals.keep(pin.kept),
+        }
+        return json.dumps(written).encode()
 
-
-def _write_out(file: Path, pin: Pin) -> None:
-    with file.open("wb") as stream:
-        stream.write(pin.to_bytes())
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-class HadoopPins:
-    """Pins beside a checkpoint on whatever storage Spark can reach."""
-
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - there is no public way to Hadoop
-        configuration = spark.sparkContext._jsc.hadoopConfiguration()  # noqa: SLF001
-        self._path = jvm.org.apache.hadoop.fs.Path
-        self._directory = f"{checkpoint.rstrip('/')}/xmlbroker-pins"
-        self._files = self._path(self._directory).getFileSystem(configuration)
-        self._files.mkdirs(self._path(self._directory))
-
-    def read(self, batch: int) -> Pin | None:
-        """The pin of a batch, if it was begun before."""
-        file = self._file(batch)
-        if not self._files.exists(file):
-            return None
-        stream = self._files.open(file)
-        try:
-            return Pin.parse(bytes(stream.readAllBytes()), file.toString())
-        finally:
-            stream.close()
-
-    def prepare(self, pin: Pin) -> None:
-        """Nothing: most storage has no links."""
-
-    def write(self, batch: int, pin: Pin) -> None:
-        """Keep a pin, so that it is there after a crash."""
-        unfinished = self._path(f"{self._directory}/{batch}.tmp")
-        try:
-            stream = self._files.create(unfinished, True)
-            try:
-                stream.write(pin.to_bytes())
-            finally:
-                stream.close()
-            is_kept = self._files.rename(unfinished, self._file(batch))
-        except Py4JJavaError as error:
-            raise PinError("pin-not-kept", str(error.java_exception)) from None
-        if not is_kept:
-            raise PinError("pin-not-kept", f"the version of batch {batch} can't be written down")
-        self._files.delete(self._file(batch - _KEPT), False)
-
-    def _file(self, batch: int) -> Any:  # noqa: ANN401 - a Java object
-        return self._path(f"{self._directory}/{batch}.json")
+    def _forget_refusals(self, pin: Pin) -> None:
+        """Let go of the refusals that neither this pin nor one of a batch has."""
+        with self._lock:
+            named = {name for _, name in self._refusals.keep(pin.kept)}
+            for file in self._storage.names():
+                data = self._storage.read(file) if file.endswith(_SUFFIX) else None
+                with suppress(ValueError, KeyError, TypeError):  # a torn one
+                    named.update(name for _, name in json.loads(data or b"")["kept"])
+            self._refusals.forget_others(named)
 
 
-def pins_of(spark: SparkSession, checkpoint: Path | str) -> Pins:
-    """The pins beside a checkpoint."""
-    if isinstance(checkpoint, str) and "://" in checkpoint:
-        return HadoopPins(spark, checkpoint)
-    return LocalPins(Path(checkpoint))
+def _file(batch: int) -> str:
+    return f"{batch}{_SUFFIX}"

@@ -124,14 +124,14 @@ class Registry:
         return self._set.digest()
 
     @property
-    def kept(self) -> dict[bytes, Status]:
-        """The refusals beside which an earlier record stays in force.
+    def kept(self) -> Mapping[bytes, Status]:
+        """The refusals beside which an earlier record stays in force: another object when they
+        change.
 
         Who wants to rebuild this version later has to keep them: the log may have lost the record,
         and the status topic has only the last status of a key.
         """
-        refused = self._set.refused
-        return {key: each for key, each in refused.items() if each.active_record is not None}
+        return self._set.kept
 
     def rebuild(
         self, version: int, digest: str | None = None, kept: Mapping[bytes, Status] | None = None

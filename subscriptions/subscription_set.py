@@ -47,6 +47,9 @@ class SubscriptionSet:
         self.version = NO_VERSION
         self.refused: dict[bytes, Status] = {}
         """The refusals of keys whose last record was refused."""
+        self._outlived: dict[bytes, Status] = {}
+        self._shown: Mapping[bytes, Status] | None = None
+        """A copy of the kept ones for others, as long as it is right."""
         self._limits = limits
         self._statuses = statuses
         self._known = known
@@ -57,6 +60,15 @@ class SubscriptionSet:
     def subscriptions(self) -> Mapping[SubscriptionKey, Subscription]:
         """All that are registered, the paused and the expired too."""
         return MappingProxyType(self._subscriptions)
+
+    @property
+    def kept(self) -> Mapping[bytes, Status]:
+        """The refusals beside which an earlier record stays in force: another object when they
+        change, and the same one as long as they don't.
+        """
+        if self._shown is None:
+            self._shown = dict(self._outlived)
+        return self._shown
 
     def active_at(self, now: datetime) -> dict[SubscriptionKey, Subscription]:
         """Those that want results at a time. To get the same again, keep the time too."""
@@ -77,13 +89,21 @@ class SubscriptionSet:
         outcome = self._apply(record)
         self.version = record.offset
         if outcome.status is not None and record.key is not None:
-            if outcome.status.state is State.REJECTED:
-                self.refused[record.key] = outcome.status
-            else:
-                self.refused.pop(record.key, None)
+            self._note(record.key, outcome.status)
         if outcome.key is not None:
             self._register(outcome.key, outcome.subscription)
         return outcome
+
+    def _note(self, key: bytes, status: Status) -> None:
+        if status.state is State.REJECTED:
+            self.refused[key] = status
+        else:
+            self.refused.pop(key, None)
+        if status.active_record is not None:
+            self._outlived[key] = status
+            self._shown = None
+        elif self._outlived.pop(key, None) is not None:
+            self._shown = None
 
     def _apply(self, record: LogRecord) -> Outcome:
         try:

@@ -209,7 +209,7 @@ def in_force(
             pin.version,
             digest=pin.digest,
             limits=checked,
-            statuses={**statuses, **pin.statuses},
+            statuses={**statuses, **pin.kept},
         )
         in_force = list(known.active_at(pin.moment).values())
         return pin.version, in_force, suspended.union(pin.suspended)

@@ -1,5 +1,6 @@
 """The registry against a plain dictionary, whatever comes in whatever order."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ class Pinned(NamedTuple):
 
     version: int
     digest: str
-    kept: dict[bytes, Status]
+    kept: Mapping[bytes, Status]
     model: dict[SubscriptionKey, tuple[int, str, bool]]
 
 
