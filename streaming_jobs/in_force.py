@@ -20,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from broker.loading import keep_loaded
+from streaming_jobs import topic_identities
 from streaming_jobs.failures import explain_failure
 from streaming_jobs.output_limits import OutputLimits
 from streaming_jobs.output_watch import OutputWatch
@@ -27,6 +28,7 @@ from streaming_jobs.pins import DIRECTORY, Pin, Pins
 from streaming_jobs.settings import JobSettings
 from streaming_jobs.snapshot import Snapshot, Snapshots
 from streaming_jobs.storage import storage_of
+from streaming_jobs.topic_identities import TopicIdentities
 from streaming_jobs.worker import EngineLimits
 from subscriptions.connection import KafkaSettings
 from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
@@ -96,6 +98,11 @@ class InForce:
             del topics[self._names.messages]
             topics.update(dict.fromkeys(job.input_topics, message_settings()))
         self._admin.ensure(topics)
+        self._identities = TopicIdentities(
+            self._admin,
+            self._names.inputs(job.input_topics),
+            storage_of(spark, job.checkpoint, topic_identities.DIRECTORY),
+        )
         self._outputs = OutputWatch(self._admin, job.max_record_bytes)
         self._now = datetime.now(UTC)
         """The registry's time: a pin has the very moment that decided about `expires`."""
@@ -152,6 +159,7 @@ class InForce:
 
     def _follow(self) -> None:
         started = time.monotonic()
+        self._identities.check_if_due()
         self._follow_registry()
         self._watch_outputs()
         self._free_if_idle()

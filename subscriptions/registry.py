@@ -363,13 +363,17 @@ class Registry:
         """Keys with a status but no record were removed while nobody looked, and compacted. What
         was removed long ago is of no interest any more.
         """
+        vanished = 0
         for key, status in published.items():
             if key in self._statuses:
                 continue
             if status.state is not State.REMOVED:
+                vanished += 1
                 self._statuses[key] = Status(State.REMOVED, self.version, now)
             elif now - status.since > _REMEMBERED:
                 self._status_log.forget(key)
+        if vanished:
+            _LOGGER.warning("%d subscriptions were removed while no broker ran", vanished)
 
     def publish(self) -> None:
         """Tell subscribers what became of their records, as far as they have not been told."""

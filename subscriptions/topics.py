@@ -182,6 +182,14 @@ class TopicAdmin:
                         found[topic] = Accepted(int(largest), "compact" in cleanup.split(","))
         return found
 
+    def ids(self, topics: Iterable[str]) -> dict[str, str | None]:
+        """The ids of those that are there; None if this Kafka gives them none."""
+        ids: dict[str, str | None] = {}
+        for each in self._describe(topics):
+            if errors.for_code(each["error_code"]) is not errors.UnknownTopicOrPartitionError:
+                ids[each["name"]] = each.get("topic_id")
+        return ids
+
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has, 0 if there is none. Raises if we may not know."""
         described = list(self._describe([topic]))

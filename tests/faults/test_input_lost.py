@@ -6,6 +6,7 @@ import pytest
 
 from subscriptions.kafka_client import KafkaProducer, TopicPartition, errors, open_client
 from tests.faults.bench import Bench, refusal_of
+from tests.faults.traffic import wait_until
 
 
 def test_the_job_stops_and_says_so(bench: Bench) -> None:
@@ -23,6 +24,70 @@ def test_the_job_stops_and_says_so(bench: Bench) -> None:
     failure = refusal_of(bench.job())
     assert failure.code == "input-lost"
     assert "start with a new checkpoint" in failure.detail
+
+
+def make_anew(bench: Bench, topic: str) -> None:
+    bench.traffic.settle()
+    bench.traffic.admin.delete_topics([topic])
+    wait_until(lambda: topic not in bench.traffic.topics(), "the topic is gone")
+    bench.traffic.make_topics()
+
+
+def test_an_input_topic_that_is_made_anew_while_the_job_is_stopped(bench: Bench) -> None:
+    """F12: Spark would go on at the place where it was, and skip what is before it."""
+    bench.traffic.subscribe("all/all", "//*")
+    for _ in range(2):  # a second start, on the same topic, is none
+        with bench.job() as job:
+            bench.publish(20)
+            bench.scenario.come_to_rest(job)
+    make_anew(bench, bench.traffic.input)
+    bench.publish(200)
+    bench.traffic.settle()
+    for _ in range(2):
+        failure = refusal_of(bench.job())
+        assert failure.code == "input-lost"
+        assert f"{bench.traffic.input} was deleted and made again" in failure.detail
+        assert "new checkpoint" in failure.detail
+
+
+def test_an_input_topic_that_is_made_anew_while_the_job_runs(bench: Bench) -> None:
+    bench.traffic.subscribe("all/all", "//*")
+    with bench.job() as job:
+        bench.publish(20)
+        bench.scenario.come_to_rest(job)
+        make_anew(bench, bench.traffic.input)
+        failure = job.await_end()
+    assert failure is not None
+    assert failure.code == "input-lost"
+    assert refusal_of(bench.job()).code == "input-lost"
+
+
+def test_a_subscription_topic_that_is_made_anew_while_the_job_runs(bench: Bench) -> None:
+    """Else the first records of the other one would be passed over."""
+    bench.traffic.subscribe("all/all", "//*")
+    topic = f"{bench.traffic.prefix}.subscriptions"
+    with bench.job() as job:
+        bench.publish(20)
+        bench.scenario.come_to_rest(job)
+        bench.traffic.admin.delete_topics([topic])
+        wait_until(lambda: "no topic" in (job.job.why_not_ready() or ""), "it is noticed")
+        assert job.is_alive
+        bench.traffic.make_topics()
+        failure = job.await_end()
+    assert failure is not None
+    assert failure.code == "subscriptions-lost"
+    bench.traffic.subscribe("others/all", "//*")
+    with bench.job() as job:
+        assert list(map(str, job.job.in_force.registry.active)) == ["others/all"]
+
+
+def test_a_torn_file_of_topics(bench: Bench) -> None:
+    file = bench.checkpoint / "xmlbroker-inputs" / "topics.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"a')
+    failure = refusal_of(bench.job())
+    assert failure.code == "torn-checkpoint"
+    assert str(file) in failure.detail
 
 
 def send_at(bench: Bench, topic: str, milliseconds: int) -> None:
