@@ -2,17 +2,25 @@
 
 Kafka takes what this client does not: compression that nothing here undoes, names of headers that
 are no UTF-8. The client raises where it meets such a batch of records, and at the next `poll` loops
-for ever. Whoever may write to a topic could keep all others from being read, so the batch is one
-record without key or value instead: as malformed as any that can be read.
+for ever. It does take what is a thousand times as large uncompressed, and all of the memory with
+it. Whoever may write to a topic could keep all others from being read, so the batch is one record
+without key or value instead: as malformed as any that can be read.
 """
 
 import logging
 from collections.abc import Iterator
 from typing import Any
 
+from subscriptions.inflating import refuse_bomb
 from subscriptions.kafka_client import DefaultRecord, Fetcher
 
 _LOGGER = logging.getLogger(__name__)
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""A batch may have so many, uncompressed: some thousand subscriptions of the largest size."""
+
+_WITH_CODEC = 2
+"""The format of batches that are compressed as a whole, that of all Kafkas of this time."""
 
 
 def pass_over_unreadable(consumer: Any) -> None:  # noqa: ANN401 - kafka-python has no types
@@ -53,6 +61,9 @@ class _Batch:
     def __iter__(self) -> Iterator[Any]:
         batch = self._batch
         try:
+            if batch.magic >= _WITH_CODEC:
+                compressed = bytes(memoryview(batch._buffer)[batch._pos :])  # noqa: SLF001
+                refuse_bomb(batch.compression_type, compressed, _MOST_BYTES)
             yield from batch
         # Each way to compress has its own. The checksum was right, so it was written like this.
         except Exception as error:

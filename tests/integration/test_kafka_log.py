@@ -242,19 +242,25 @@ class BrokenName(str):
         return b"\xff" + super().encode(encoding, errors)
 
 
+@pytest.mark.parametrize("is_bomb", [False, True])
 def test_what_cannot_be_read_is_a_record_without_a_key(
     settings: dict[str, object],
     open_log: Callable[..., KafkaSubscriptionLog],
     kafka_status_log: KafkaStatusLog,
+    *,
+    is_bomb: bool,
 ) -> None:
     """It changes nothing, and what comes after it is read; also by who starts later."""
     log = open_log()
     warm = Registry(log, kafka_status_log, prepare=lambda _: {})
     warm.catch_up()
     log.append(b"acme/before", b'{"query": "//a"}')
-    with closing(open_client(KafkaProducer, settings)) as producer:
-        sent = {"key": b"acme/hidden", "value": b'{"query": "//b"}', "partition": 0}
-        producer.send(log.topic, **sent, headers=[(BrokenName("h"), b"")]).get(30)
+    value = b'{"query": "//b"}' + b" " * (100_000_000 if is_bomb else 0)
+    headers = [] if is_bomb else [(BrokenName("h"), b"")]
+    large = {"compression_type": "zstd", "max_request_size": 200_000_000}
+    with closing(open_client(KafkaProducer, settings, **large)) as producer:
+        sent = {"key": b"acme/hidden", "value": value, "partition": 0}
+        producer.send(log.topic, **sent, headers=headers).get(30)
     log.append(b"acme/after", b'{"query": "//c"}')
     while warm.version < log.end() - 1:
         warm.poll(0.2)
