@@ -9,9 +9,19 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from broker.errors import BrokerError
+from streaming_jobs.session import jvm_status
 
 STOPPING = "stopping"
 """The code of a batch that is not begun, since the job is to end before it."""
+
+_OUT_OF_MEMORY = (
+    "Spark's JVM had not enough memory. Nothing was skipped; start again, and it goes on where it "
+    "stopped. If it ends in the same way, a message may be far larger than it is in Kafka, where "
+    'it is compressed. With more memory (job.spark = {"spark.driver.memory": "8g"}; on a cluster, '
+    "job.executor_memory) it is read, and refused"
+)
+_SPARK_OUT_OF_MEMORY = 52
+"""The status that Spark's JVM ends with then."""
 
 _CAUSES = (
     (
@@ -27,6 +37,11 @@ _CAUSES = (
         "a Python worker died at each attempt, most often for want of memory: each has all "
         "subscriptions. Give the machine more, or the job fewer cores (job.master). Nothing was "
         "skipped; it goes on where it stopped when it is started again",
+    ),
+    (
+        r"java\.lang\.OutOfMemoryError|Command exited with code 52\b",
+        "out-of-memory",
+        _OUT_OF_MEMORY,
     ),
     (
         r"No module named '(?!broker|subscriptions|streaming_jobs)",
@@ -127,15 +142,23 @@ def explained() -> Iterator[None]:
     except (Py4JJavaError, PySparkException) as error:
         raise explain_failure(error) from None
     except (Py4JError, ConnectionError):  # no answer of Java's, but none at all
-        raise JobError(
-            "spark-ended",
-            "Spark's JVM has ended: it was killed, or had not enough memory. Nothing was skipped; "
-            "start again, and it goes on where it stopped",
-        ) from None
+        raise _why_spark_ended() from None
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise explain_failure(error) from None
         raise
+
+
+def _why_spark_ended() -> JobError:
+    status = jvm_status()
+    if status == _SPARK_OUT_OF_MEMORY:
+        return JobError("out-of-memory", _OUT_OF_MEMORY)
+    said = "" if status is None else f" with status {status}"
+    return JobError(
+        "spark-ended",
+        f"Spark's JVM has ended{said}: it was killed, or the machine had not enough memory. "
+        "Nothing was skipped; start again, and it goes on where it stopped",
+    )
 
 
 def _line_of(text: str, place: int) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +153,17 @@ def jvm_process(session: SparkSession) -> int:
     """The process of the driver's JVM: its memory is not in that of Python's."""
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - there is no public name for it
     return int(jvm.ProcessHandle.current().pid())
+
+
+def jvm_status(seconds: float = 2.0) -> int | None:
+    """The exit status of the driver's JVM, if it is ours and ends within so many seconds."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - there is no public name for it
+    if gateway is None or _log is None:
+        return None
+    jvm: subprocess.Popen[bytes] = gateway.proc
+    with suppress(subprocess.TimeoutExpired):
+        return jvm.wait(seconds)
+    return None
 
 
 def _all_settings(master: str, jars: Sequence[Path], settings: Mapping[str, str]) -> dict[str, str]:

@@ -115,3 +115,33 @@ def test_a_time_that_spark_cannot_read(bench: Bench, milliseconds: int) -> None:
     failure = refusal_of(bench.job())
     assert failure.code == "message-time"
     assert "kafka-delete-records.sh" in failure.detail
+
+
+@pytest.mark.slow
+def test_a_message_that_is_larger_than_the_memory(bench: Bench) -> None:
+    """F6: 25 kB in Kafka, 700 MB uncompressed, which nobody sees before it is read. The job says
+    what is the matter, and with more memory it is one more dead letter.
+    """
+    bench.traffic.subscribe("all/all", "//*")
+    producer = open_client(
+        KafkaProducer,
+        {"bootstrap_servers": bench.traffic.bootstrap_servers},
+        compression_type="zstd",
+        max_request_size=2**31 - 1,
+    )
+    with closing(producer):
+        producer.send(bench.traffic.input, value=bytes(700_000_000), partition=0).get(60)
+        producer.send(bench.traffic.input, value=b"<a/>", partition=0).get(60)
+    for _ in range(2):
+        with bench.process() as job:
+            job.await_ready()
+            assert job.await_end() == 1
+            assert job.log().splitlines()[-1].startswith("out-of-memory: Spark's JVM had not")
+    more = '{"spark.driver.memory": "8g"}'
+    with bench.process(XMLBROKER_JOB__SPARK=more) as job:
+        assert job.await_ready()
+        wait_until(lambda: len(bench.traffic.drain([f"{bench.traffic.prefix}.out.all"])) == 1, "it")
+        (letter,) = bench.traffic.drain([f"{bench.traffic.prefix}.dead-letters"])
+        assert letter.header("xb-error") == "too-large"
+        assert letter.header("xb-omitted-bytes") == "700000000"
+        assert job.stop() == 0

@@ -50,6 +50,13 @@ Caused by: java.io.EOFException
             "message larger than the max message size",
             "record-too-large",
         ),
+        (
+            "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent "
+            "failure: Lost task 0.3 in stage 3.0 (TID 9) (h executor 3): ExecutorLostFailure "
+            "(executor 3 exited caused by one of the running tasks) Reason: Command exited with "
+            "code 52",
+            "out-of-memory",
+        ),
         ("An error occurred while calling o93.save.\nsomething else\n", "job-failed"),
         ("", "job-failed"),
     ],
