@@ -9,32 +9,39 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from pathlib import Path
 
+from samples.demo.expected import Expected
 from samples.demo.feed import messages
 from samples.demo.inbox import Inbox, latencies
-from samples.demo.oracle import Oracle, Wanted
+from samples.demo.oracle import Wanted
+from samples.demo.registrar import Registrar, expect_status
 from samples.demo.view import View
 from subscriptions.kafka_client import KafkaProducer, open_client
-from subscriptions.kafka_log import KafkaStatusLog, KafkaSubscriptionLog
-from subscriptions.model import State, Status, SubscriptionKey
+from subscriptions.model import State
 from subscriptions.topics import TopicNames
 
 HERE = Path(__file__).parent
-ROUND = 150
+HALF = 150
+"""So many messages before a subscription changes, and as many after that."""
+
 PATIENCE_SECONDS = 60.0
 _STOP_SECONDS = 120.0
 """For the batch that is under way, Spark and Kafka, one after the other."""
-Published = dict[str, tuple[bytes, list[Wanted]]]
-"""Each message by its place, with the subscriptions that there were for it."""
+
+_QUIET_MS = 1000
+"""After so long, nothing more comes."""
+
+_ASK_EVERY = 10
+"""After so many messages the broker is asked whether the change is in force."""
 
 
 def main() -> int:
     """Run the demo; 0 if what arrived is what was expected."""
-    view, names = View(), TopicNames()
+    view, names, expected = View(), TopicNames(), Expected()
     with ExitStack() as stack:
         stack.callback(view.close)
         view.begin("xmlbroker up: Kafka, Spark and the broker, on this machine")
@@ -42,33 +49,35 @@ def main() -> int:
         servers = stack.enter_context(running_broker())
         view.say(f"ready after {time.monotonic() - started:.0f} s; Kafka is at {servers}", "green")
         client: dict[str, object] = {"bootstrap_servers": servers}
-        wanted, changes = subscribe(client, names, view)
-        subscribers = sorted({each.name.partition("/")[0] for each in wanted.values()})
+        registrar = stack.enter_context(Registrar(client, names))
+        wanted, changes = subscribe(registrar, view)
+        subscribers = sorted({name.partition("/")[0] for name in wanted})
         topics = [*(names.output(each) for each in subscribers), names.dead_letters]
         inbox = Inbox(servers, topics)
         stack.callback(inbox.close)
         producer = open_client(KafkaProducer, client)
         stack.callback(producer.close)
-        published: Published = {}
+        view.begin(f"{2 * HALF} messages, some of them bad, and a change under way")
+        began = time.monotonic()
+        change = Change(registrar, changes, wanted)
         times: dict[str, int] = {}
-        oracle = Oracle()
-        for number in (1, 2):
-            if number == 2:
-                wanted.update(change(client, names, changes, view))
-            view.begin(f"{ROUND} messages, some of them bad")
-            began = time.monotonic()
-            for data in messages(ROUND, seed=number):
-                sent = producer.send(names.messages, data, key=b"demo").get(timeout=30)
-                place = f"{sent.topic}/{sent.partition}/{sent.offset}"
-                published[place] = (data, list(wanted.values()))
-                times[place] = sent.timestamp
-                inbox.poll(milliseconds=10)
-                view.follow(inbox, names.prefix, times)
-            expected = expectations(published, oracle)
-            wait_for(inbox, expected, view, names, times)
-            view.say(f"all there {time.monotonic() - began:.1f} s after the first was published")
+        for number, data in enumerate(chain(messages(HALF, seed=1), messages(HALF, seed=2))):
+            if number == HALF:
+                change.write(expected, view)
+            elif number > HALF and number % _ASK_EVERY == 0:
+                change.look(view)
+            sent = producer.send(names.messages, data, key=b"demo").get(timeout=30)
+            place = f"{sent.topic}/{sent.partition}/{sent.offset}"
+            expected.add(place, data, wanted)
+            times[place] = sent.timestamp
+            inbox.poll(milliseconds=10)
+            view.follow(inbox, names.prefix, times)
+        change.look(view, is_last=True)
+        expected.ask_oracle()
+        wait_for(inbox, expected, view, names, times)
+        view.say(f"all there {time.monotonic() - began:.1f} s after the first was published")
         view.rest(inbox, names.prefix, times)
-        wrong = check(inbox, published, expected, oracle, view, names=names)
+        wrong = check(inbox, expected, view, names=names)
         median, slowest = latencies(inbox.letters, times)
         view.say(f"from published to delivered: {median:.0f} ms median, {slowest:.0f} ms p99")
     return 1 if wrong else 0
@@ -80,9 +89,9 @@ def running_broker() -> Iterator[str]:
 
     With no settings but the usual ones, whatever there is for another broker.
     """
-    command = [Path(sys.executable).parent / "xmlbroker", "--config", os.devnull]
+    command = str(Path(sys.executable).parent / "xmlbroker")
     process = subprocess.Popen(
-        [*command, "--log-level", "warning", "up"],
+        [command, "--config", os.devnull, "--log-level", "warning", "up"],
         env={name: each for name, each in os.environ.items() if not name.startswith("XMLBROKER_")},
         stdout=subprocess.PIPE,
         text=True,
@@ -105,11 +114,10 @@ def running_broker() -> Iterator[str]:
 
 
 def subscribe(
-    client: dict[str, object], names: TopicNames, view: View
-) -> tuple[dict[str, Wanted], dict[str, str]]:
+    registrar: Registrar, view: View
+) -> tuple[dict[str, tuple[Wanted, ...]], dict[str, str]]:
     """Register all subscriptions; those that were accepted, and what some become later."""
     view.begin("Subscriptions")
-    wanted: dict[str, Wanted] = {}
     changes: dict[str, str] = {}
     records: dict[str, dict[str, str]] = {}
     refused: dict[str, str] = {}
@@ -121,135 +129,85 @@ def subscribe(
             if "refused" in record:
                 refused[key] = record.pop("refused")
             records[key] = record
-    statuses = write_records(client, names, records)
-    for key, status in statuses.items():
+    registrar.write(records)
+    wanted: dict[str, tuple[Wanted, ...]] = {}
+    for key, status in registrar.await_told(*records).items():
         record = records[key]
         expect_status(key, status, refused.get(key))
         if status.state is State.ACTIVE:
             view.say(f"  {key}: active, {record['note']}")
-            wanted[key] = Wanted(key, record["query"], record.get("format", "xml"))
+            format = record.get("format", "xml")
+            wanted[key] = (Wanted(key, status.version, record["query"], format),)
         else:
             view.say(f"  {key}: {status.state}, {record['note']}", "yellow")
             view.say((status.error or {}).get("shown", ""), "yellow")
     return wanted, changes
 
 
-def change(
-    client: dict[str, object], names: TopicNames, changes: dict[str, str], view: View
-) -> dict[str, Wanted]:
-    """Change subscriptions while the broker runs."""
-    view.begin("A subscription changes while the broker runs")
-    statuses = write_records(
-        client, names, {key: {"query": query} for key, query in changes.items()}
-    )
-    for key, status in statuses.items():
-        expect_status(key, status)
-        view.say(f"  {key}: {status.state}, version {status.version}: {changes[key]}")
-    return {key: Wanted(key, query, "xml") for key, query in changes.items()}
+class Change:
+    """What some subscriptions become while messages are on their way."""
 
+    def __init__(
+        self, registrar: Registrar, queries: dict[str, str], wanted: dict[str, tuple[Wanted, ...]]
+    ) -> None:
+        self._registrar = registrar
+        self._queries = queries
+        self._wanted = wanted
+        """By which versions the next message may be judged."""
+        self._is_awaited = False
 
-def write_records(
-    client: dict[str, object], names: TopicNames, records: dict[str, dict[str, str]]
-) -> dict[str, Status]:
-    """Write subscription records, and wait for what the broker says of them."""
-    keys = {SubscriptionKey.parse(key).to_bytes(): key for key in records}
-    with (
-        KafkaSubscriptionLog(client, names.subscriptions) as log,
-        KafkaStatusLog(client, names.status) as status_log,
-    ):
-        values = [json.dumps(record).encode() for record in records.values()]
-        offsets = log.append_all(zip(keys, values, strict=True))
-        versions = dict(zip(keys, offsets, strict=True))
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline:
-            statuses = status_log.read_all()
-            found = {
-                keys[key]: statuses[key]
-                for key, version in versions.items()
-                if key in statuses and statuses[key].version == version
-            }
-            if len(found) == len(keys):
-                return found
-            time.sleep(0.1)
-    raise SystemExit("the broker did not say what became of the subscriptions")
+    def write(self, expected: Expected, view: View) -> None:
+        """Change them, and don't wait: messages that are there already may be judged by either
+        version.
+        """
+        versions = self._registrar.write({key: {"query": q} for key, q in self._queries.items()})
+        for key, version in versions.items():
+            self._wanted[key] += (Wanted(key, version, self._queries[key]),)
+            view.say(f"  {key} becomes, while messages come: {self._queries[key]}")
+        expected.allow({key: self._wanted[key] for key in versions})
+        self._is_awaited = True
 
-
-def expect_status(key: str, status: Status, refused: str | None = None) -> None:
-    """End the demo if a subscription is not accepted, or not refused with the code it should."""
-    code = None if status.error is None else status.error.get("code")
-    state = State.ACTIVE if refused is None else State.REJECTED
-    if (status.state, code) != (state, refused):
-        raise SystemExit(f"{key} is {status.state} ({code}), and should be {state} ({refused})")
-
-
-def expectations(published: Published, oracle: Oracle) -> set[tuple[str, str]]:
-    """Who should get something of which message; dead letters have no subscription."""
-    expected = set()
-    for place, (data, wanted) in published.items():
-        if oracle.is_refused(data):
-            expected.add((place, ""))
-            continue
-        expected |= {(place, each.name) for each in wanted if oracle.wants(each, data)}
-    return expected
+    def look(self, view: View, *, is_last: bool = False) -> None:
+        """Once the broker says that the change is in force, messages are judged by it alone."""
+        if not self._is_awaited:
+            return
+        ask = self._registrar.await_told if is_last else self._registrar.told
+        statuses = ask(*self._queries)
+        for key, status in (statuses or {}).items():
+            expect_status(key, status)
+            self._wanted[key] = self._wanted[key][-1:]
+            view.say(f"  {key}: {status.state}, version {status.version}")
+            self._is_awaited = False
 
 
 def wait_for(
-    inbox: Inbox,
-    expected: set[tuple[str, str]],
-    view: View,
-    names: TopicNames,
-    times: dict[str, int],
+    inbox: Inbox, expected: Expected, view: View, names: TopicNames, times: dict[str, int]
 ) -> None:
-    """Until so much has arrived, and nothing more comes."""
+    """Until all has arrived that has to, and nothing more comes."""
+    required = expected.required()
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while len(inbox.letters) < len(expected) and time.monotonic() < deadline:
+    while time.monotonic() < deadline and not required.issubset(x.record for x in inbox.letters):
         inbox.poll()
         view.follow(inbox, names.prefix, times)
-    for _ in range(5):
-        inbox.poll()
+    while inbox.poll(_QUIET_MS):
+        view.follow(inbox, names.prefix, times)
 
 
-def check(
-    inbox: Inbox,
-    published: Published,
-    expected: set[tuple[str, str]],
-    oracle: Oracle,
-    view: View,
-    *,
-    names: TopicNames,
-) -> int:
+def check(inbox: Inbox, expected: Expected, view: View, *, names: TopicNames) -> int:
     """How much of what arrived is not what it should be."""
     view.begin("Is it what Saxon says?")
-    arrived = {(each.source, each.subscription): each for each in inbox.letters}
-    count = Counter((each.source, each.subscription) for each in inbox.letters)
-    twice = [each for each, number in count.items() if number > 1]
-    astray = [each for each, letter in arrived.items() if letter.topic != topic_of(each[1], names)]
-    missing, foreign = expected - arrived.keys(), arrived.keys() - expected
-    different = []
-    for (place, name), letter in arrived.items():
-        data, wanted = published[place]
-        asked = next((each for each in wanted if each.name == name), None)
-        if asked is not None and not oracle.agrees(asked, data, letter.value or b""):
-            different.append((place, name))
-    found = {
-        "missing": missing,
-        "not expected": foreign,
-        "different": different,
-        "twice": twice,
-        "in another topic": astray,
-    }
-    for what, which in found.items():
-        for place, name in sorted(which)[:10]:
+    faults = expected.faults(inbox.letters, names)
+    for what, which in faults.items():
+        for place, name in which[:10]:
             view.say(f"{what}: {place} for {name or 'the dead letters'}", "red")
-    wrong = sum(map(len, found.values()))
+    wrong = sum(map(len, faults.values()))
     verdict = "yes" if not wrong else f"no, {wrong} are not"
-    view.say(f"{len(expected)} records expected, {len(arrived)} arrived: {verdict}", "bold")
+    arrived = len(inbox.letters)
+    view.say(
+        f"{len(expected.required(inbox.letters))} records expected, {arrived} arrived: {verdict}",
+        "bold",
+    )
     return wrong
-
-
-def topic_of(subscription: str, names: TopicNames) -> str:
-    """Where results of a subscription belong, and messages that are refused."""
-    return names.output(subscription.partition("/")[0]) if subscription else names.dead_letters
 
 
 if __name__ == "__main__":

@@ -8,6 +8,9 @@ from subscriptions.kafka_client import KafkaConsumer, TopicPartition, open_clien
 
 _WINDOW_MS = 2000
 
+Record = tuple[str, str]
+"""The place of a message, and a subscription; an empty one for a dead letter."""
+
 
 @dataclass(frozen=True)
 class Letter:
@@ -28,6 +31,16 @@ class Letter:
     def subscription(self) -> str:
         """Whose it is; nobody's if the message itself was refused."""
         return self.headers.get("xb-subscription", "")
+
+    @property
+    def record(self) -> Record:
+        """What it is of."""
+        return self.source, self.subscription
+
+    @property
+    def version(self) -> int:
+        """By which version of the subscription it was made."""
+        return int(self.headers["xb-version"])
 
     @property
     def identity(self) -> str:

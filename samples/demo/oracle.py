@@ -14,8 +14,9 @@ class Wanted:
     """A subscription as the oracle sees it."""
 
     name: str
+    version: int
     query: str
-    format: str
+    format: str = "xml"
 
     @cached_property
     def is_filter(self) -> bool:
