@@ -62,9 +62,10 @@ _DEFAULT_LIMITS = ResultLimits()
 _PASSES, _FAILS = 1, 2
 _UP = Step(Axis.CHILD, PARENT, ())
 
-_MOST_VISITED = 3_000_000
-_MOST_FOR_EACH_NODE = 64
-"""So many nodes, and for each node of the message so many more, may be looked at: some seconds."""
+_MOST_VISITED = 500_000
+_MOST_FOR_EACH_NODE = 16
+"""So many nodes, and for each node of the message so many more, may be looked at for one query:
+half a second, and some sixteen times as long as it takes to read the message."""
 
 
 def matches(query: Filter, message: Message) -> bool:
