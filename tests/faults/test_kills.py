@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from broker.errors import BrokerError
 from streaming_jobs.kill_points import ONCE, VARIABLE, KillPoint
 from tests.faults.bench import Bench, crash_at
+from tests.faults.jobs import JobHere
 from tests.faults.traffic import wait_until
 from tests.live import RunningKafka
 
@@ -45,13 +47,9 @@ def test_batches_that_come_again_have_the_version_they_had(
     points = [KillPoint.BEGUN, KillPoint.PINNED, KillPoint.WRITTEN, KillPoint.WRITTEN]
     for point in points:
         crash_at(monkeypatch, point, bench.scenario.rng.randint(2, 3))
-        with bench.job(max_messages_per_batch=40) as job:
-            while job.is_alive:
-                bench.change_something()
-                bench.publish(20)
-                bench.scenario.batches.collect()
-                time.sleep(0.05)
-            assert job.failure is not None
+        failure = crash_of(bench, bench.job(max_messages_per_batch=40))
+        assert failure is not None
+        assert failure.code == "job-failed", failure
         for _ in range(5):
             bench.change_something()
     monkeypatch.undo()
@@ -62,6 +60,20 @@ def test_batches_that_come_again_have_the_version_they_had(
     report = bench.scenario.verify(repeated_batches=written)
     assert report.raw_duplicates > 0
     assert len(set(bench.scenario.batches.versions())) >= len(points)
+
+
+def crash_of(bench: Bench, job: JobHere) -> BrokerError | None:
+    """Why a job ended while messages and changes come in."""
+    try:
+        with job:
+            while job.is_alive:
+                bench.change_something()
+                bench.publish(20)
+                bench.scenario.batches.collect()
+                time.sleep(0.05)
+    except BrokerError as error:  # in one of the batches that it starts with
+        return error
+    return job.failure
 
 
 def kill_and_restart(bench: Bench, point: KillPoint, count: int) -> None:
