@@ -52,7 +52,7 @@ def run(
     """Run the broker on a Kafka that is there, until Ctrl-C or SIGTERM."""
     kafka = checked(context.settings.kafka, bootstrap_servers=bootstrap_servers)
     job = checked(context.settings.job, master=master, checkpoint=checkpoint)
-    with stopped_by_signals(_leave):
+    with left_by_signals():
         run_job(context.settings.model_copy(update={"kafka": kafka, "job": job}), {})
 
 
@@ -74,7 +74,7 @@ def up(
 ) -> None:
     """Run everything on this machine: Kafka, topics, the broker. Until Ctrl-C or SIGTERM."""
     with ExitStack() as stack:
-        stack.enter_context(stopped_by_signals(_leave))
+        stack.enter_context(left_by_signals())
         if data_dir is None:
             temporary = tempfile.TemporaryDirectory(prefix="xmlbroker-", ignore_cleanup_errors=True)
             data_dir = Path(stack.enter_context(temporary))
@@ -183,8 +183,26 @@ def checked(settings: Section, **given: object) -> Section:
         raise click.UsageError("; ".join(lines)) from None
 
 
-def _leave() -> None:
-    raise SystemExit(0)
+@contextmanager
+def left_by_signals() -> Iterator[None]:
+    """Have SIGTERM and Ctrl-C end what runs here, with status 0, whatever they interrupt.
+
+    That may be anybody's code, of which some makes an error of its own of all that comes up.
+    """
+    is_asked = False
+
+    def leave() -> None:
+        nonlocal is_asked
+        is_asked = True
+        raise SystemExit(0)
+
+    with stopped_by_signals(leave):
+        try:
+            yield
+        except Exception:
+            if is_asked:
+                raise SystemExit(0) from None
+            raise
 
 
 @contextmanager
