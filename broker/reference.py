@@ -64,8 +64,9 @@ _UP = Step(Axis.CHILD, PARENT, ())
 
 _MOST_VISITED = 500_000
 _MOST_FOR_EACH_NODE = 16
-"""So many nodes, and for each node of the message so many more, may be looked at for one query:
-half a second, and some sixteen times as long as it takes to read the message."""
+"""So many nodes, and for each node of the message so many more, may be looked at for one query.
+With parents of all that is below nested elements that took 0.2 s, and eight times as long as to
+read the message."""
 
 
 def matches(query: Filter, message: Message) -> bool:

@@ -184,9 +184,8 @@ def wait_for(
     inbox: Inbox, expected: Expected, view: View, names: TopicNames, times: dict[str, int]
 ) -> None:
     """Until all has arrived that has to, and nothing more comes."""
-    required = expected.required()
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline and not required.issubset(x.record for x in inbox.letters):
+    while time.monotonic() < deadline and expected.missing(inbox.letters):
         inbox.poll()
         view.follow(inbox, names.prefix, times)
     while inbox.poll(_QUIET_MS):

@@ -53,7 +53,7 @@ class Expected:
                     each.version: self.oracle.wants(each, message.data) for each in versions
                 }
 
-    def required(self, letters: Iterable[Letter] = ()) -> set[Record]:
+    def required(self, letters: Iterable[Letter]) -> set[Record]:
         """What has to arrive. What did says by which version some messages were judged, and so by
         which others before and after them were.
         """
@@ -65,12 +65,16 @@ class Expected:
         }
         return wanted | {(place, "") for place in self.refused}
 
+    def missing(self, letters: list[Letter]) -> set[Record]:
+        """What has to arrive, and has not."""
+        return self.required(letters) - {each.record for each in letters}
+
     def faults(self, letters: list[Letter], names: TopicNames) -> dict[str, list[Record]]:
         """What of that which arrived is not as it should be."""
         count = Counter(each.record for each in letters)
         dead = {(place, "") for place in self.refused}
         return {
-            "missing": sorted(self.required(letters) - count.keys()),
+            "missing": sorted(self.missing(letters)),
             "not expected": sorted(count.keys() - self.wanting.keys() - dead),
             "not what is wanted": [each.record for each in letters if not self._agrees(each)],
             "of an older version": list(_older(letters)),

@@ -201,6 +201,7 @@ def left_by_signals() -> Iterator[None]:
             yield
         except Exception:
             if is_asked:
+                _LOGGER.debug("stopped while it started", exc_info=True)
                 raise SystemExit(0) from None
             raise
 
